@@ -1,0 +1,1 @@
+"""What the chapters share: the positions themselves, the figures and what a cell prints."""

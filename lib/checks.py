@@ -1,0 +1,19 @@
+"""Argument checks that more than one module needs."""
+
+import operator
+
+
+def as_int(name: str, value: object, at_least: int | None = None) -> int:
+    """`value` as an int (NumPy's integers too), or an error that names the argument.
+
+    Raises TypeError when it is no integer (a bool is none) and ValueError when it is below `at_least`.
+    """
+    try:
+        number = None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        number = None
+    if number is None:
+        raise TypeError(f"{name}: got {value!r} ({type(value).__name__}), want an int")
+    if at_least is not None and number < at_least:
+        raise ValueError(f"{name}: got {number}, want at least {at_least}")
+    return number

@@ -107,6 +107,8 @@ def sinusoids(
     section 3.5.
     Raises TypeError or ValueError as `lib.rope.rotation_angles` does.
     """
+    if as_int("d", d, at_least=2) % 2:
+        raise ValueError(f"d: got {d}, want an even number, a sine and a cosine each")
     angles = rotation_angles(positions, d, base)
     return (
         torch.stack((torch.sin(angles), torch.cos(angles)), dim=-1).flatten(-2).float()

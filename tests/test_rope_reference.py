@@ -210,7 +210,8 @@ def assert_within(actual, expected, bound):
 def test_rotation_in_every_dtype_is_as_near_the_exact_one_as_its_rounding_allows(dtype):
     # float32 work: a table within 1 ulp, at most u in each part, is sqrt(2) u off; the product, sqrt(5) u.
     # float64 work: a table within 9 u, the product sqrt(5) u, and here the reference's own 4 u.
-    # A half type then rounds once more, by half its eps.
+    # A half type then rounds each number once more, by half its eps (below its smallest normal number, by
+    # half its eps of that one). Pair by pair, so that work in the half type itself would be seen.
     x, positions = random_heads(H, dtype), random_positions(T)
     table_dtype = torch.complex128 if dtype == torch.float64 else torch.complex64
     rotated, _ = apply_rotary_emb(
@@ -221,15 +222,16 @@ def test_rotation_in_every_dtype_is_as_near_the_exact_one_as_its_rounding_allows
         [complex(z) for z in row] for row in exact_turns(positions, D_HEAD, 10_000.0)
     ]
     turns = torch.tensor(exact, dtype=torch.complex128)[:, None, :]
-    even, odd = x.double()[..., 0::2], x.double()[..., 1::2]
-    pairs = (even * turns.real - odd * turns.imag, even * turns.imag + odd * turns.real)
+    pairs = torch.view_as_complex(x.double().unflatten(-1, (-1, 2))) * turns
+    expected = torch.view_as_real(pairs)
 
+    kind = torch.finfo(dtype)
     work = 16 * U64 if dtype == torch.float64 else 4 * U32
-    last = torch.finfo(dtype).eps / 2 if dtype.itemsize == 2 else 0
+    last = kind.eps / 2 if kind.bits == 16 else 0
+    bound = work * pairs.abs()[..., None]
+    bound = bound + last * (expected.abs() + bound).clamp(min=kind.smallest_normal)
     assert rotated.dtype == dtype
-    assert_within(
-        rotated, torch.stack(pairs, dim=-1).flatten(-2), (work + last) * longest_pair(x)
-    )
+    assert ((rotated.double().unflatten(-1, (-1, 2)) - expected).abs() <= bound).all()
 
 
 # --- Public implementations -----------------------------------------------------------------------

@@ -1,0 +1,413 @@
+"""A figure with sliders that is alive twice: with a kernel, and on a page without one.
+
+    with new_figure(300, 150) as figure:
+        axes = place(figure, left=40, top=10, width=250, height=110)
+        axes.set(xlim=(0, 10), ylim=(-1, 1), xlabel="x", ylabel="sin(k x)")
+        x = np.linspace(0, 10, 101)
+        (curve,) = axes.plot(x, np.sin(x), color=COLOURS["blue"])
+
+    def update(k):
+        curve.set_ydata(np.sin(k * x))
+        return [curve]
+
+    def describe(k):
+        return f"sin({k} x) completes {10 * k / (2 * np.pi):.1f} waves between 0 and 10."
+
+    Explorer(figure, update, describe, title="A wave", k=range(1, 9))
+
+`update` moves a few artists of the figure and returns them, always the same ones; `describe` says in a
+sentence what the figure then shows. Both are called with a value of every control, by name. In JupyterLab the
+sliders are ipywidgets. On a page every frame is there already: it was drawn when the cell ran, and a small
+script (explorer.js, part of the output) puts it in place.
+"""
+
+import html
+import itertools
+import json
+import math
+import os
+import re
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+import ipywidgets
+import traitlets
+from matplotlib.artist import Artist
+from matplotlib.figure import Figure
+from tqdm import tqdm
+
+from lib.picture import THEME_CSS, artist_markup, svg_markup
+
+MOST_FRAMES = 5_000  # about 30 seconds of drawing, and a page of a few megabytes
+SCRIPT, CSS = (
+    Path(__file__).with_name(f"explorer.{kind}").read_text() for kind in ("js", "css")
+)
+# A number on its own or after a path's command letter; digits inside an id or a colour are none.
+NUMBER = re.compile(
+    r"(?:(?<![\w#.-])|(?<=[\s\"\dz][MLHVCQ]))(-?\d+(?:\.\d+)?)(?![\da-y_])"
+)
+WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
+
+_names = Counter()  # how many explorers were made under each name
+
+
+class Explorer(traitlets.HasTraits):
+    """A Matplotlib figure, controls that move it, and a sentence for every setting.
+
+    figure: as `lib.picture.new_figure` makes it; what does not move is drawn once.
+    update(**values): moves artists and returns them as a list; the same artists at every setting.
+    describe(**values): returns the setting's sentence, the figure's text equivalent.
+    title: names the group of controls, and the setting in the page's address.
+    controls: name=values, the values a range or a list; the first one also plays. A name with underscores is
+    shown with spaces.
+
+    Each control is a trait of the explorer: read it, set it (`explorer.position = 12`), observe it, or link it to
+    another widget. Raises TypeError or ValueError for controls without values, for more than 5,000 frames, and
+    when `update` or `describe` return something else; TraitError for a value that a control does not have.
+    """
+
+    def __init__(
+        self,
+        figure: Figure,
+        update: Callable[..., Iterable[Artist]],
+        describe: Callable[..., str],
+        title: str = "Explorer",
+        **controls: Sequence,
+    ) -> None:
+        self.figure, self.title = figure, title
+        self._update, self._describe = update, describe
+        self._controls = {
+            name: _values(name, values) for name, values in controls.items()
+        }
+        if not controls:
+            raise TypeError(
+                "controls: got none, want at least one, such as position=range(10)"
+            )
+        taken = [name for name in controls if hasattr(type(self), name)]
+        if taken:
+            raise ValueError(
+                f"controls: {taken[0]!r} is already a name of the explorer's own, want another"
+            )
+        _limit(self._controls)
+        self._name = _unique(_slug(title))
+        super().__init__()
+        self.add_traits(
+            **{name: _OneOf(values) for name, values in self._controls.items()}
+        )
+        self._artists = self._moved(self.values)
+        self._still = self._draw_still()
+        self._widget = None
+        self.observe(self._show, list(self._controls))
+
+    @property
+    def values(self) -> dict:
+        """The present setting: a value for each control."""
+        return {name: getattr(self, name) for name in self._controls}
+
+    @property
+    def sentence(self) -> str:
+        """What the figure shows at the present setting."""
+        return self._sentence(self.values)
+
+    def svg(self) -> str:
+        """The figure at the present setting, as inline SVG."""
+        return self._svg(self._pieces(self.values))
+
+    def frames(self) -> list[dict]:
+        """Every setting in order, the last control fastest."""
+        settings = itertools.product(*self._controls.values())
+        return [dict(zip(self._controls, setting, strict=True)) for setting in settings]
+
+    # ---- With a kernel ----
+
+    @property
+    def widget(self) -> ipywidgets.Widget:
+        """Sliders, picture and sentence as one ipywidget, made on first use."""
+        if self._widget is None:
+            self._picture, self._line, self._error = (
+                ipywidgets.HTML(),
+                ipywidgets.HTML(),
+                ipywidgets.HTML(),
+            )
+            sliders = [
+                self._slider(name, values) for name, values in self._controls.items()
+            ]
+            self._widget = ipywidgets.VBox(
+                [*sliders, self._picture, self._line, self._error]
+            )
+            self._show()
+        return self._widget
+
+    def _slider(self, name: str, values: tuple) -> ipywidgets.Widget:
+        slider = ipywidgets.SelectionSlider(
+            options=[(str(value), value) for value in values],
+            value=getattr(self, name),
+            description=_label(name),
+            style={"description_width": "6em"},
+            layout={"width": "min(100%, 34em)"},
+        )
+        traitlets.link((self, name), (slider, "value"))
+        return slider
+
+    def _show(self, _change: object = None) -> None:
+        """Redraw the widget. What goes wrong is shown in it, above what it showed before, and raised."""
+        if self._widget is None:
+            return
+        try:
+            picture, sentence = self.svg(), self.sentence
+        except Exception as error:
+            text = html.escape(f"{type(error).__name__}: {error}")
+            self._error.value = f'<pre role="alert" style="color:#b3261e;white-space:pre-wrap">{text}</pre>'
+            raise
+        self._error.value = ""
+        self._picture.value = (
+            f'<style>{THEME_CSS}</style><div class="picture">{picture}</div>'
+        )
+        self._line.value = f'<p aria-live="polite">{html.escape(sentence)}</p>'
+
+    # ---- Without a kernel ----
+
+    def html(self) -> str:
+        """The explorer as a piece of a page: the present setting drawn, all settings as data, and the script."""
+        baked = self._bake()
+        here = self.frames().index(self.values)
+        pieces, sentence = self._pieces(self.values), self.sentence
+        data = {
+            "frame": here,
+            "controls": [
+                [name, [str(value) for value in values]]
+                for name, values in self._controls.items()
+            ],
+            "parts": baked,
+        }
+        packed = json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace(
+            "</", "<\\/"
+        )
+        rows = "".join(
+            self._row_html(*control, plays=n == 0)
+            for n, control in enumerate(self._controls.items())
+        )
+        return (
+            f"<style>{THEME_CSS}{CSS}</style>"
+            f'<figure class="picture explorer" id="{self._name}">'
+            f"<fieldset><legend>{html.escape(self.title)}</legend>{rows}</fieldset>"
+            f"{self._svg(pieces)}"
+            f'<figcaption aria-live="polite">{html.escape(sentence)}</figcaption>'
+            f'<script type="application/json">{packed}</script></figure>'
+            f"<script>{SCRIPT}</script>"
+        )
+
+    def _row_html(self, name: str, values: tuple, plays: bool) -> str:
+        index = values.index(getattr(self, name))
+        button = (
+            '<button type="button" aria-label="Play">▶</button>'
+            if plays and len(values) > 2
+            else ""
+        )
+        return (
+            f"<label><span>{html.escape(_label(name))}</span>"
+            f'<input type="range" min="0" max="{len(values) - 1}" value="{index}" autocomplete="off" '
+            f'aria-valuetext="{html.escape(str(values[index]))}">'
+            f"<output>{html.escape(str(values[index]))}</output></label>{button}"
+        )
+
+    def _bake(self) -> list[dict]:
+        """All frames: for each moving part and for the sentence its templates, its states and the frames' states."""
+        packers = [_Packer() for _ in range(len(self._artists) + 2)]
+        for values in _progress(self.frames(), self.title):
+            for packer, text in zip(
+                packers, [*self._pieces(values), self._sentence(values)], strict=True
+            ):
+                packer.add(text)
+        self._moved(self.values)  # leave the figure as it stands
+        return [packer.packed() for packer in packers]
+
+    def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
+        view = self.widget._repr_mimebundle_().get(WIDGET_VIEW)
+        return {
+            WIDGET_VIEW: view,
+            "text/html": self.html(),
+            "text/plain": self.sentence,
+        }
+
+    # ---- Drawing ----
+
+    def _moved(self, values: dict) -> list[Artist]:
+        """Call `update`, and see that it answered with the figure's artists."""
+        artists = self._call(self._update, "update", values)
+        if isinstance(artists, Artist) or not isinstance(artists, Iterable):
+            raise TypeError(
+                f"update: returned {_kind(artists)}, want a list of the artists it moved"
+            )
+        artists = list(artists)
+        strangers = [artist for artist in artists if not isinstance(artist, Artist)]
+        if strangers or not artists:
+            found = _kind(strangers[0]) if strangers else "no artist"
+            raise TypeError(
+                f"update: returned {found} in its list, want the artists it moved"
+            )
+        known = getattr(self, "_artists", artists)
+        if [id(artist) for artist in artists] != [id(artist) for artist in known]:
+            raise ValueError(
+                f"update: returned {len(artists)} artists at {_setting(values)}, which are not the {len(known)} it "
+                "returned first; want the same ones every time (hide one with set_visible(False))"
+            )
+        return artists
+
+    def _pieces(self, values: dict) -> list[str]:
+        """SVG of the moved artists, then what they share."""
+        return artist_markup(self.figure, self._moved(values), self._name)
+
+    def _sentence(self, values: dict) -> str:
+        sentence = self._call(self._describe, "describe", values)
+        if not isinstance(sentence, str):
+            raise TypeError(f"describe: returned {_kind(sentence)}, want a sentence")
+        return sentence
+
+    def _call(self, function: Callable, name: str, values: dict) -> object:
+        try:
+            return function(**values)
+        except Exception as error:
+            raise RuntimeError(
+                f"{name} failed at {_setting(values)}: {type(error).__name__}: {error}"
+            ) from error
+
+    def _draw_still(self) -> str:
+        """The figure without the artists that move, closed by a mark where they go."""
+        visible = [artist.get_visible() for artist in self._artists]
+        for artist in self._artists:
+            artist.set_visible(False)
+        try:
+            return svg_markup(self.figure, self._name, label=self.title).removesuffix(
+                "</svg>"
+            )
+        finally:
+            for artist, was_visible in zip(self._artists, visible, strict=True):
+                artist.set_visible(was_visible)
+
+    def _svg(self, pieces: list[str]) -> str:
+        return self._still + "".join(f"<g>{piece}</g>" for piece in pieces) + "</svg>"
+
+
+class _Packer:
+    """Texts that differ in their numbers, stored as templates with holes and, for each state, what fills them."""
+
+    def __init__(self) -> None:
+        self.texts: dict[str, int] = {}  # each different text, numbered as it came
+        self.frames: list[int] = []
+
+    def add(self, text: str) -> None:
+        self.frames.append(self.texts.setdefault(text, len(self.texts)))
+
+    def packed(self) -> dict:
+        """{templates: lists of literals, states: [template, "number number ..."], frames: each frame's state}."""
+        cut = [
+            NUMBER.split(text) for text in self.texts
+        ]  # literal, number, literal, number, ..., literal
+        alike: dict[tuple, list[int]] = {}
+        for state, pieces in enumerate(cut):
+            alike.setdefault(tuple(pieces[::2]), []).append(state)
+        states = [None] * len(cut)
+        templates = []
+        for members in alike.values():
+            columns = list(zip(*(cut[state] for state in members), strict=True))
+            holes = [n for n, column in enumerate(columns) if len(set(column)) > 1]
+            bounds = zip([-1, *holes], [*holes, len(columns)], strict=True)
+            literals = [
+                "".join(column[0] for column in columns[a + 1 : b]) for a, b in bounds
+            ]
+            for state in members:
+                states[state] = [len(templates), " ".join(cut[state][n] for n in holes)]
+            templates.append(literals)
+        return {"templates": templates, "states": states, "frames": self.frames}
+
+
+def unpack(part: dict, frame: int) -> str:
+    """The text of one frame: what explorer.js does, in Python."""
+    template, numbers = part["states"][part["frames"][frame]]
+    literals = part["templates"][template]
+    return "".join(
+        itertools.chain(*itertools.zip_longest(literals, numbers.split(), fillvalue=""))
+    )
+
+
+def _progress(frames: list[dict], title: str) -> Iterable[dict]:
+    """The frames, with a progress bar after five seconds where somebody waits: in a terminal or in JupyterLab.
+
+    A build or a test waits too, but would keep the bar as the cell's output.
+    """
+    watched = (
+        sys.stderr.isatty() or "JPY_SESSION_NAME" in os.environ
+    )  # set by the Jupyter server
+    return tqdm(
+        frames, desc=title, unit=" frames", delay=5, leave=False, disable=not watched
+    )
+
+
+# ---- Controls ----
+
+
+def _values(name: str, values: Sequence) -> tuple:
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise TypeError(
+            f"{name}: got {_kind(values)}, want a range or a list of values"
+        )
+    if hasattr(values, "__len__") and len(values) > MOST_FRAMES:
+        raise ValueError(
+            f"{name}: got {len(values):,} values, want at most {MOST_FRAMES:,} frames in all"
+        )
+    values = tuple(values)
+    if not values:
+        raise ValueError(f"{name}: got no values, want at least one")
+    return values
+
+
+def _limit(controls: dict[str, tuple]) -> None:
+    count = math.prod(map(len, controls.values()))
+    if count > MOST_FRAMES:
+        sizes = " x ".join(
+            f"{len(values):,} {name}" for name, values in controls.items()
+        )
+        raise ValueError(
+            f"controls: {sizes} make {count:,} frames, want at most {MOST_FRAMES:,}; use a larger step"
+        )
+
+
+class _OneOf(traitlets.TraitType):
+    """A trait that takes one of a control's values."""
+
+    def __init__(self, values: tuple) -> None:
+        super().__init__(default_value=values[0])
+        self._values = values
+
+    def validate(self, _obj: object, value: object) -> object:
+        if value in self._values:
+            return self._values[self._values.index(value)]
+        first, last = self._values[0], self._values[-1]
+        raise traitlets.TraitError(
+            f"{self.name}: got {value!r}, want one of its {len(self._values)} values, {first!r} to {last!r}"
+        )
+
+
+def _setting(values: dict) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in values.items())
+
+
+def _label(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _slug(title: str) -> str:
+    return re.sub(r"\W+", "-", title.lower()).strip("-") or "explorer"
+
+
+def _unique(name: str) -> str:
+    """`name`, with a number from the second explorer of that name on: ids on a page must differ."""
+    _names[name] += 1
+    return name if _names[name] == 1 else f"{name}-{_names[name]}"
+
+
+def _kind(thing: object) -> str:
+    return "None" if thing is None else f"{type(thing).__name__} {str(thing)[:40]!r}"

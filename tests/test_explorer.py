@@ -1,0 +1,354 @@
+"""Explorers in Python: the sliders move the artists, the baked frames are the live ones, and faults are shown."""
+
+import gzip
+import json
+import random
+import re
+
+import ipywidgets
+import numpy as np
+import pytest
+import torch
+import traitlets
+
+import lib.explorer
+from lib import explorers
+from lib.absolute import LearnedPositions
+from lib.explorer import Explorer, _Packer, unpack
+from lib.picture import COLOURS, new_figure, place
+
+MOST_KILOBYTES = 40  # gzipped, a whole explorer
+
+
+def a_dot():
+    """A figure with one dot, to be moved."""
+    with new_figure(200, 100) as figure:
+        axes = place(figure, 20, 10, 160, 60, xlim=(0, 10), ylim=(0, 10))
+        (dot,) = axes.plot([0], [0], "o", color=COLOURS["blue"])
+    return figure, dot
+
+
+def dot_explorer(**options):
+    figure, dot = a_dot()
+
+    def update(x, y):
+        dot.set_data([x], [y])
+        return [dot]
+
+    controls = options or {"x": range(5), "y": ["low", "high"]}
+    heights = {"low": 1, "high": 9}
+    explorer = Explorer(
+        figure,
+        lambda x, y: update(x, heights[y]),
+        lambda x, y: f"The dot is at {x}, {y}.",
+        title="A dot",
+        **controls,
+    )
+    return explorer, dot
+
+
+def data_of(html):
+    packed = re.search(
+        r'<script type="application/json">(.*?)</script>', html, re.DOTALL
+    )[1]
+    return json.loads(packed.replace("<\\/", "</"))
+
+
+def course():
+    """Every explorer of the course, as the chapters make them."""
+    torch.manual_seed(0)
+    q, k = torch.randn(2, 8, dtype=torch.float64).unbind()
+    table = LearnedPositions(10, 32)
+    return {
+        "table lookup": explorers.table_lookup(table),
+        "rotated pair": explorers.rotated_pair(q, k),
+        "clock hands": explorers.clock_hands(8),
+        "score against offset": explorers.score_against_offset(q, k),
+        "offset test": explorers.offset_test(table, 8),
+    }
+
+
+@pytest.fixture(scope="module")
+def baked():
+    return {name: (explorer, explorer.html()) for name, explorer in course().items()}
+
+
+COURSE = [
+    "table lookup",
+    "rotated pair",
+    "clock hands",
+    "score against offset",
+    "offset test",
+]
+
+
+# ---- Values ----
+
+
+def test_setting_a_value_moves_the_artist():
+    explorer, dot = dot_explorer()
+    explorer.x, explorer.y = 3, "high"
+    explorer.svg()
+    assert [list(data) for data in dot.get_data()] == [[3], [9]]
+    assert explorer.values == {"x": 3, "y": "high"}
+    assert explorer.sentence == "The dot is at 3, high."
+
+
+def test_a_value_that_a_control_does_not_have_is_refused_by_name():
+    explorer, _ = dot_explorer()
+    with pytest.raises(
+        traitlets.TraitError, match=r"x: got 99, want one of its 5 values, 0 to 4"
+    ):
+        explorer.x = 99
+    assert explorer.x == 0
+
+
+def test_values_are_observed_and_linked_with_other_widgets():
+    explorer, _ = dot_explorer()
+    seen, other = [], ipywidgets.IntSlider(max=4)
+    explorer.observe(lambda change: seen.append(change.new), "x")
+    traitlets.link((explorer, "x"), (other, "value"))
+    other.value = 2
+    assert explorer.x == 2 and seen == [2]
+
+
+def test_the_widget_s_slider_and_the_explorer_follow_each_other():
+    explorer, _ = dot_explorer()
+    slider = explorer.widget.children[0]
+    slider.value = 4
+    assert explorer.x == 4
+    explorer.x = 1
+    assert slider.value == 1
+
+
+def test_the_widget_shows_the_picture_and_sentence_of_the_setting():
+    explorer, _ = dot_explorer()
+    *_, picture, line, error = explorer.widget.children
+    explorer.x = 3
+    assert explorer.svg() in picture.value
+    assert "The dot is at 3, low." in line.value and error.value == ""
+
+
+# ---- Frames ----
+
+
+@pytest.mark.parametrize("name", COURSE)
+def test_every_baked_frame_is_the_live_frame(baked, name):
+    explorer, html = baked[name]
+    parts = data_of(html)["parts"]
+    for number, values in enumerate(explorer.frames()):
+        live = [*explorer._pieces(values), explorer._sentence(values)]
+        assert [unpack(part, number) for part in parts] == live, values
+
+
+@pytest.mark.parametrize("name", COURSE)
+def test_an_explorer_is_light(baked, name):
+    assert len(gzip.compress(baked[name][1].encode(), 6)) <= MOST_KILOBYTES * 1000
+
+
+def test_the_same_explorer_is_made_of_the_same_characters(monkeypatch):
+    def fresh():
+        monkeypatch.setattr(lib.explorer, "_names", lib.explorer.Counter())
+        return dot_explorer()[0].html()
+
+    assert fresh() == fresh()
+
+
+def test_baking_leaves_the_figure_as_it_stood():
+    explorer, dot = dot_explorer()
+    explorer.x = 2
+    explorer.html()
+    assert list(dot.get_xdata()) == [2]
+
+
+def test_no_id_stands_twice_on_a_page_of_two():
+    page = dot_explorer()[0].html() + dot_explorer()[0].html()
+    ids = re.findall(r'\bid="([^"]+)"', page)
+    assert len(ids) == len(set(ids)) > 2
+
+
+def test_titles_labels_and_sentences_are_text_and_never_markup():
+    figure, dot = a_dot()
+    wild = "</script><b>"
+    explorer = Explorer(
+        figure, lambda n: [dot], lambda n: f"{wild} {n}", title=wild, n=[wild, 1]
+    )
+    html = explorer.html()
+    assert html.count("<script") == html.count("</script>") == 2
+    assert "<b>" not in html.split('<script type="application/json">')[0]
+    assert unpack(data_of(html)["parts"][-1], 0) == f"{wild} {wild}"
+
+
+def test_packing_keeps_any_text():
+    alphabet = ' 0123456789.-"<>#aMLzé\n'
+    generator = random.Random(0)
+    texts = [
+        "".join(generator.choices(alphabet, k=generator.randrange(30)))
+        for _ in range(300)
+    ]
+    packer = _Packer()
+    for text in texts:
+        packer.add(text)
+    packed = json.loads(json.dumps(packer.packed()))
+    assert [unpack(packed, n) for n in range(len(texts))] == texts
+
+
+def test_numbers_that_change_are_stored_once_each():
+    packer = _Packer()
+    for n in range(100):
+        packer.add(f'<path d="M0 0L{n / 10} 5" style="stroke:#0068a8"/>')
+    packed = packer.packed()
+    assert len(packed["templates"]) == 1 and packed["states"][7] == [0, "0.7"]
+
+
+def test_the_course_s_explorers_draw_the_right_numbers(baked):
+    pair = baked["rotated pair"][0]
+    pair.position, pair.pair = 12, 1
+    pair.svg()
+    after = [
+        artist.get_xydata()[1]
+        for artist in pair._artists
+        if artist.get_label().startswith("after")
+    ]
+    torch.manual_seed(0)
+    vectors = torch.randn(2, 8, dtype=torch.float64).numpy()
+    for tip, (x, y) in zip(after, vectors[:, 2:4], strict=True):
+        turned = [x * np.cos(1.2) - y * np.sin(1.2), x * np.sin(1.2) + y * np.cos(1.2)]
+        assert np.allclose(tip, turned)
+    assert "1.200 rad, 0.191 turns" in pair.sentence
+
+
+def test_the_table_answers_with_its_own_error(baked):
+    lookup = baked["table lookup"][0]
+    lookup.position = 9
+    assert lookup.sentence == "Position 9 has a row: a vector of 32 numbers."
+    lookup.position = 10
+    assert (
+        lookup.sentence
+        == "IndexError: position 10 is outside the table, which has 10 rows: 0 to 9"
+    )
+
+
+def test_a_shift_moves_the_learned_curve_and_not_rope_s(baked):
+    score = baked["score against offset"][0]
+    curves = []
+    for shift in (0, 50):
+        score.shift = shift
+        score.svg()
+        curves.append([np.array(artist.get_ydata()) for artist in score._artists])
+    assert np.allclose(curves[0][0], curves[1][0])
+    assert not np.allclose(curves[0][1], curves[1][1], atol=0.5)
+
+
+# ---- Faults ----
+
+
+def test_an_update_that_fails_at_once_says_where():
+    figure, _ = a_dot()
+    with pytest.raises(RuntimeError, match="update failed at n=0: ZeroDivisionError"):
+        Explorer(figure, lambda n: 1 / n, str, n=range(3))
+
+
+def test_an_update_that_fails_later_is_shown_and_raised_and_the_rest_still_works():
+    figure, dot = a_dot()
+    explorer = Explorer(
+        figure, lambda n: [dot] if n != 2 else 1 / 0, lambda n: f"n is {n}.", n=range(4)
+    )
+    *_, line, error = explorer.widget.children
+    with pytest.raises(RuntimeError, match="update failed at n=2"):
+        explorer.n = 2
+    assert "update failed at n=2: ZeroDivisionError" in error.value
+    explorer.n = 3
+    assert error.value == "" and "n is 3." in line.value
+    with pytest.raises(RuntimeError, match="update failed at n=2"):
+        explorer.html()
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        (None, "returned None"),
+        ([], "returned no artist"),
+        ([1], "returned int '1' in its list"),
+        (3, "returned int"),
+    ],
+)
+def test_an_update_that_returns_no_artists_is_told(returned, message):
+    figure, _ = a_dot()
+    with pytest.raises(TypeError, match=f"update: {message}.*want .*artists it moved"):
+        Explorer(figure, lambda n: returned, str, n=range(3))
+
+
+def test_an_update_that_returns_a_bare_artist_is_told():
+    figure, dot = a_dot()
+    with pytest.raises(TypeError, match=r"update: returned Line2D .*want a list"):
+        Explorer(figure, lambda n: dot, str, n=range(3))
+
+
+def test_an_update_that_changes_its_artists_is_told():
+    figure, dot = a_dot()
+    explorer = Explorer(
+        figure, lambda n: [dot] * (1 + n // 2), lambda n: "", n=range(4)
+    )
+    with pytest.raises(
+        ValueError,
+        match="update: returned 2 artists at n=2, which are not the 1 it returned first",
+    ):
+        explorer.html()
+
+
+def test_a_describe_that_returns_no_sentence_is_told():
+    figure, dot = a_dot()
+    explorer = Explorer(figure, lambda n: [dot], lambda n: n, n=range(4))
+    with pytest.raises(TypeError, match="describe: returned int '0', want a sentence"):
+        explorer.html()
+
+
+@pytest.mark.parametrize(
+    ("controls", "error", "message"),
+    [
+        ({}, TypeError, "controls: got none"),
+        ({"n": []}, ValueError, "n: got no values"),
+        ({"n": "abc"}, TypeError, "n: got str 'abc', want a range or a list"),
+        ({"n": 5}, TypeError, "n: got int '5', want a range or a list"),
+        (
+            {"n": range(10**9)},
+            ValueError,
+            "n: got 1,000,000,000 values, want at most 5,000",
+        ),
+        (
+            {"n": range(1000), "m": range(100)},
+            ValueError,
+            "1,000 n x 100 m make 100,000 frames",
+        ),
+        (
+            {"values": range(3)},
+            ValueError,
+            "'values' is already a name of the explorer's own",
+        ),
+    ],
+)
+def test_controls_that_make_no_explorer_are_refused(controls, error, message):
+    figure, dot = a_dot()
+    with pytest.raises(error, match=message):
+        Explorer(figure, lambda **_: [dot], str, **controls)
+
+
+def test_the_example_of_the_docstring_runs():
+    example = lib.explorer.__doc__.split("\n\n    ", 1)[1].rsplit("\n\n`update`", 1)[0]
+    source = "\n".join(
+        line.removeprefix("    ") for line in ("    " + example).split("\n")
+    )
+    source = source.replace("Explorer(figure", "explorer = Explorer(figure")
+    names = {
+        "np": np,
+        "new_figure": new_figure,
+        "place": place,
+        "COLOURS": COLOURS,
+        "Explorer": Explorer,
+    }
+    exec(source, names)
+    assert (
+        names["explorer"].sentence == "sin(1 x) completes 1.6 waves between 0 and 10."
+    )
+    assert len(names["explorer"].frames()) == 8

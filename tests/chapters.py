@@ -1,0 +1,34 @@
+"""The chapters as the tests see them."""
+
+from pathlib import Path
+
+import nbformat
+
+ROOT = Path(__file__).parent.parent
+PATHS = sorted((ROOT / "chapters").glob("*.ipynb"))
+NAMES = [path.stem for path in PATHS]
+
+
+def read(name: str) -> nbformat.NotebookNode:
+    return nbformat.read(ROOT / "chapters" / f"{name}.ipynb", as_version=4)
+
+
+def code_cells(name: str) -> list[nbformat.NotebookNode]:
+    return [cell for cell in read(name).cells if cell.cell_type == "code"]
+
+
+def prose(name: str) -> list[str]:
+    """The markdown cells' text."""
+    return [cell.source for cell in read(name).cells if cell.cell_type == "markdown"]
+
+
+def texts(cell: nbformat.NotebookNode) -> list[str]:
+    """What a code cell printed or displayed as text: what nbval compares."""
+    found = []
+    for output in cell.outputs:
+        if output.output_type == "stream":
+            found.append(output.text)
+        for kind, content in output.get("data", {}).items():
+            if kind.startswith("text/"):
+                found.append(content)
+    return found

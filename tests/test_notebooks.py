@@ -1,0 +1,179 @@
+"""Each chapter is executed, clean, and has enough that nbval compares; nbval itself turns red when it should.
+
+The comparison of every stored output with what the code says today is nbval's: `pytest` runs it on chapters/.
+"""
+
+import ast
+import re
+import subprocess
+import sys
+
+import nbformat
+import pytest
+import yaml
+
+from tests.chapters import NAMES, PATHS, ROOT, code_cells, prose, read, texts
+from tools.notebooks import METADATA, stale_cells, store
+
+FEWEST_COMPARED_OUTPUTS = 3
+MACHINE_PATH = re.compile(
+    r"(?<![\w.])/(root|home|tmp|usr|opt|work|Users|private)/|[A-Z]:\\\\|site-packages"
+)
+WARNING = re.compile(r"\b\w*Warning\b")
+
+
+def test_the_contents_list_every_chapter():
+    toc = yaml.safe_load((ROOT / "_toc.yml").read_text())
+    listed = [toc["root"]] + [entry["file"] for entry in toc["chapters"]]
+    assert listed == [f"chapters/{name}" for name in NAMES]
+    assert len(NAMES) >= 9
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_code_cell_was_executed_in_order(name):
+    # nbval does not compare a cell whose execution count is null, so such a cell would pass unread.
+    assert [cell.execution_count for cell in code_cells(name)] == list(
+        range(1, len(code_cells(name)) + 1)
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_enough_text_is_compared(name):
+    assert (
+        sum(bool(texts(cell)) for cell in code_cells(name)) >= FEWEST_COMPARED_OUTPUTS
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_outputs_hold_no_path_warning_or_unexpected_traceback(name):
+    for cell in code_cells(name):
+        text = "\n".join(texts(cell))
+        assert not MACHINE_PATH.search(text), cell.source
+        assert not WARNING.search(text), cell.source
+        assert all(output.get("name") != "stderr" for output in cell.outputs), (
+            cell.source
+        )
+        if "raises-exception" not in cell.metadata.get("tags", []):
+            assert "Traceback" not in text and all(
+                o.output_type != "error" for o in cell.outputs
+            ), cell.source
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_output_is_one_that_nbval_compares(name):
+    skipped = {
+        "image/png",
+        "image/jpeg",
+        "text/latex",
+        "application/vnd.jupyter.widget-view+json",
+    }
+    for cell in code_cells(name):
+        for output in cell.outputs:
+            kinds = set(output.get("data", {}))
+            assert not kinds or kinds - skipped, cell.source
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_notebook_holds_no_trait_of_a_machine_or_a_session(name):
+    notebook = read(name)
+    assert notebook.metadata == METADATA
+    assert all(set(cell.metadata) <= {"tags"} for cell in notebook.cells)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_code_cell_is_python_and_finds_lib_by_itself(name):
+    for cell in code_cells(name):
+        ast.parse(cell.source)
+        assert "sys.path" not in cell.source
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_displayed_equation_is_followed_by_the_cell_that_computes_it(name):
+    cells = read(name).cells
+    for cell, following in zip(cells, [*cells[1:], None], strict=True):
+        if cell.cell_type == "markdown" and "$$" in cell.source:
+            assert cell.source.count("$$") == 2, "one displayed equation to a cell"
+            assert following is not None and following.cell_type == "code", cell.source
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_head_says_what_to_expect_and_a_prediction_is_asked(name):
+    text = "\n".join(prose(name))
+    head = text[: text.index(":::\n")]
+    for phrase in ("minutes", "**You will**", "**You will learn**", "**You need**"):
+        assert phrase in head
+    assert ":class: predict" in text or "Write your answer down" in text
+
+
+# --- nbval turns red when it should ---------------------------------------------------------------
+
+
+def run_nbval(path):
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "--nbval",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-c",
+        "/dev/null",
+        path.name,
+    ]
+    return subprocess.run(
+        command, cwd=path.parent, capture_output=True, text=True, timeout=300
+    )
+
+
+def notebook_printing(source, stored):
+    cell = nbformat.v4.new_code_cell(source, execution_count=1)
+    cell.outputs = [nbformat.v4.new_output("stream", name="stdout", text=stored)]
+    return nbformat.v4.new_notebook(cells=[cell], metadata=METADATA)
+
+
+@pytest.mark.parametrize(
+    ("source", "stored", "passes"),
+    [("print(3)", "3\n", True), ("print(3)", "4\n", False), ("1 / 0", "3\n", False)],
+    ids=["current", "stale", "raises"],
+)
+def test_nbval_passes_only_current_outputs(tmp_path, source, stored, passes):
+    path = tmp_path / "one.ipynb"
+    nbformat.write(notebook_printing(source, stored), path)
+    result = run_nbval(path)
+    assert (result.returncode == 0) == passes, result.stdout
+
+
+# --- the project's own notebook tool --------------------------------------------------------------
+
+
+def test_a_stale_cell_is_named_after_a_build(tmp_path):
+    stored, built = tmp_path / "stored.ipynb", tmp_path / "built.ipynb"
+    nbformat.write(notebook_printing("print(3)", "4\n"), stored)
+    nbformat.write(notebook_printing("print(3)", "3\n"), built)
+    assert stale_cells(stored, built) == [1]
+    assert stale_cells(built, built) == []
+
+
+def test_storing_leaves_no_draft_behind(tmp_path):
+    store(tmp_path / "one.ipynb", notebook_printing("print(3)", "3\n"))
+    assert [path.name for path in tmp_path.iterdir()] == ["one.ipynb"]
+
+
+def test_the_tool_leaves_a_notebook_that_raises_as_it_was(tmp_path):
+    path = tmp_path / "raises.ipynb"
+    nbformat.write(notebook_printing("1 / 0", "3\n"), path)
+    before = path.read_bytes()
+    result = subprocess.run(
+        [sys.executable, "-m", "tools.notebooks", path],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert result.returncode == 1 and "left as it was" in result.stderr
+    assert path.read_bytes() == before
+
+
+def test_paths_are_found():
+    assert PATHS, "no chapters"

@@ -1,0 +1,81 @@
+# Two commands matter: `make book` builds the book, `make test` tests it. `make help` lists the rest.
+# Another Python: make book PYTHON=python3.12
+
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+HTML   := _build/html
+
+# Set up once, and again when the requirements change.
+READY      := $(VENV)/.ready
+READY_TEST := $(VENV)/.ready-test
+# Newer than everything that changes what a chapter prints, and than everything that changes how it is drawn.
+FRESH_RUN  := _build/.fresh-run
+FRESH_PAGE := _build/.fresh-page
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help book site serve test notebooks lab browser clean
+.DEFAULT_GOAL := help
+
+help:  ## list these commands
+	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
+
+book: site  ## build the book: environment, chapters, pages
+	@$(BIN)/python -m tools.notebooks --built _build/jupyter_execute/chapters || { \
+	  echo; echo "The outputs stored in chapters/ are not those of this build. Run 'make notebooks'."; exit 1; }
+	@echo
+	@echo "The book is ready: open $(HTML)/index.html, or run 'make serve'."
+
+# The build alone; the tests call it with the Python that runs them (READY= BIN=...).
+# A failed build leaves no page store behind: warnings are given once, and the next build must give them again.
+site: $(READY) $(FRESH_RUN) $(FRESH_PAGE)
+	@echo "Building the book (a minute or two when every chapter has to run) ..."
+	@$(BIN)/jupyter-book build . -W --keep-going -n -q >_build/log || { \
+	  rm -rf _build/.doctrees; \
+	  echo; echo "The book was not built. The messages above name the file and the cell or line."; exit 1; }
+
+# The chapters import lib/ and read data/, which the execution cache does not look at: newer ones empty it.
+$(FRESH_RUN): $(READY) $(wildcard lib/*.* chapters/data/*)
+	@rm -rf _build/.jupyter_cache _build/.doctrees && mkdir -p _build && touch $@
+
+# Sphinx does not look at its local extensions either.
+$(FRESH_PAGE): $(wildcard _ext/*.py) _config.yml _toc.yml | $(FRESH_RUN)
+	@rm -rf _build/.doctrees $(HTML) && mkdir -p _build && touch $@
+
+$(READY): requirements.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null || { \
+	  echo "This needs Python 3.10 or newer, and '$(PYTHON)' is not. Name another: make book PYTHON=python3.12"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { \
+	  echo "No virtual environment could be made. On Debian and Ubuntu: apt-get install python3-venv"; exit 1; }
+	@echo "Installing what the book needs into $(VENV) (minutes, the first time) ..."
+	@$(BIN)/pip install --quiet -r requirements.txt || { \
+	  echo "The installation failed; the message above says at which package. It can be repeated."; exit 1; }
+	@touch $@
+
+$(READY_TEST): $(READY) requirements-dev.txt
+	@$(BIN)/pip install --quiet -r requirements-dev.txt || { \
+	  echo "The test tools could not be installed; the message above says which."; exit 1; }
+	@touch $@
+
+serve: book  ## build the book and serve it on this machine
+	@$(BIN)/python -m tools.serve $(HTML)
+
+test: $(READY_TEST) browser  ## run every test; sets up what it needs, a browser too
+	@$(BIN)/python -m pytest
+
+browser:
+	@command -v chromium chromium-browser google-chrome >/dev/null || { \
+	  echo "Installing Chromium, in which the tests read the book ..."; \
+	  SUDO=; [ "$$(id -u)" = 0 ] || SUDO=sudo; \
+	  $$SUDO apt-get update -qq && $$SUDO apt-get install -qq -y chromium >/dev/null; } || { \
+	  echo "The tests read the book in a browser. Install Chromium or Google Chrome and run this again."; exit 1; }
+
+notebooks: $(READY)  ## run the chapters and store their outputs in them
+	@$(BIN)/python -m tools.notebooks
+
+lab: $(READY)  ## open the chapters in JupyterLab
+	@$(BIN)/jupyter lab --notebook-dir=chapters
+
+clean:  ## remove what was built (the environment stays)
+	@rm -rf _build

@@ -1,0 +1,346 @@
+"""The built book, as a reader's browser meets it: alone, on a phone or a desk, by day and by night."""
+
+import gzip
+import re
+import sys
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+import yaml
+from bs4 import BeautifulSoup
+
+from tests.chapters import ROOT
+
+TOC = yaml.safe_load((ROOT / "_toc.yml").read_text())
+CHAPTERS = [
+    f"{name}.html"
+    for name in [TOC["root"], *(entry["file"] for entry in TOC["chapters"])]
+]
+PAGES = [*CHAPTERS, "search.html"]
+DESK, PHONE = 1280, 390
+LEAST_CONTRAST = 4.5  # WCAG 2.2, level AA, text of normal size
+MOST_SHIFT = 0.01
+
+COUNT_SHIFTS = """
+    window.shift = 0;
+    new PerformanceObserver((list) => { for (const entry of list.getEntries()) window.shift += entry.value; })
+      .observe({ type: "layout-shift", buffered: true });
+"""
+
+# The contrast of every visible text with what is painted behind it: [ratio, text], worst first.
+CONTRASTS = """(selector) => {
+  const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  const rgba = (colour) => {
+    canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1);
+    const [r, g, b, a] = canvas.getImageData(0, 0, 1, 1).data;
+    return [r, g, b, a / 255];
+  };
+  const over = (top, below) => top.map((c, i) => i === 3 ? 1 : c * top[3] + below[i] * (1 - top[3]));
+  const behind = (node) => node ? over(rgba(getComputedStyle(node).backgroundColor), behind(node.parentElement))
+                                : [255, 255, 255, 1];
+  const light = (colour) => colour.slice(0, 3).map((c) => c / 255)
+    .map((c) => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
+  const found = [];
+  for (const root of document.querySelectorAll(selector)) {
+    const texts = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
+    while (texts.nextNode()) {
+      const node = texts.currentNode.parentElement;
+      const words = texts.currentNode.data.trim();
+      if (!words || node.closest("svg, script, style, .headerlink, .copybtn") || !node.checkVisibility()) continue;
+      const back = behind(node), front = over(rgba(getComputedStyle(node).color), back);
+      const [a, b] = [light(front), light(back)].sort((x, y) => y - x);
+      found.push([(a + 0.05) / (b + 0.05), words.slice(0, 60)]);
+    }
+  }
+  return found.sort((x, y) => x[0] - y[0]);
+}"""
+
+
+@dataclass
+class Visit:
+    """An open page and everything that went wrong on it."""
+
+    page: object
+    elsewhere: list = field(default_factory=list)  # requests to any other host
+    failed: list = field(default_factory=list)  # requests without a good answer
+    complaints: list = field(
+        default_factory=list
+    )  # console errors and warnings, uncaught exceptions
+
+
+@pytest.fixture
+def visit(browser, address):
+    """Open a page in a fresh browser profile that can reach the book's own server and nothing else."""
+    profiles = []
+
+    def open_page(
+        path: str, width: int = DESK, theme: str = "light", base: str = address
+    ) -> Visit:
+        profile = browser.new_context(
+            viewport={"width": width, "height": 900}, color_scheme=theme
+        )
+        profiles.append(profile)
+        profile.add_init_script(COUNT_SHIFTS)
+        seen = Visit(profile.new_page())
+
+        def only_here(route):
+            if route.request.url.startswith((base, "data:", "blob:")):
+                return route.continue_()
+            seen.elsewhere.append(route.request.url)
+            return route.abort()
+
+        profile.route("**/*", only_here)
+        seen.page.on("requestfailed", lambda request: seen.failed.append(request.url))
+        seen.page.on(
+            "response",
+            lambda r: r.status >= 400 and seen.failed.append(f"{r.status} {r.url}"),
+        )
+        seen.page.on("pageerror", lambda error: seen.complaints.append(str(error)))
+        seen.page.on(
+            "console",
+            lambda m: m.type in ("error", "warning") and seen.complaints.append(m.text),
+        )
+        seen.page.goto(base + path)
+        seen.page.wait_for_load_state("networkidle")
+        return seen
+
+    yield open_page
+    for profile in profiles:
+        profile.close()
+
+
+@cache
+def soup(file: Path) -> BeautifulSoup:
+    return BeautifulSoup(file.read_text(encoding="utf-8"), "html.parser")
+
+
+def visible_text(page: BeautifulSoup) -> str:
+    """The article's words, without code: what a reader must never see as raw markup."""
+    article = BeautifulSoup(str(page.article), "html.parser")
+    for hidden in article.select("pre, code, script, style, annotation"):
+        hidden.decompose()
+    return article.get_text(" ")
+
+
+def is_remote(address: str) -> bool:
+    return urlsplit(address).scheme not in ("", "data") or address.startswith("//")
+
+
+# In the browser
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_page_needs_no_other_host_and_complains_of_nothing(visit, path):
+    seen = visit(path)
+    assert (seen.elsewhere, seen.failed, seen.complaints) == ([], [], [])
+
+
+@pytest.mark.parametrize("width", [DESK, PHONE])
+@pytest.mark.parametrize("path", CHAPTERS)
+def test_nothing_moves_while_the_page_loads(visit, path, width):
+    page = visit(path, width).page
+    page.wait_for_timeout(300)
+    assert page.evaluate("window.shift") <= MOST_SHIFT
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_phone_never_scrolls_sideways(visit, path):
+    page = visit(path, PHONE).page
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("path", CHAPTERS)
+def test_text_code_and_captions_have_contrast(visit, path, theme):
+    page = visit(path, theme=theme).page
+    assert page.evaluate("document.documentElement.dataset.theme") == theme
+    texts = page.evaluate(
+        CONTRASTS, ".bd-article, .bd-sidebar, .bd-footer-content, .prev-next-footer"
+    )
+    assert len(texts) > 20
+    assert [text for text in texts if text[0] < LEAST_CONTRAST] == []
+
+
+def test_theme_switch_changes_the_theme_and_the_choice_stays(visit):
+    page = visit(CHAPTERS[0]).page
+    themes = []
+    for _ in range(3):
+        page.click(".theme-switch-button")
+        themes.append(page.evaluate("document.documentElement.dataset.theme"))
+    assert {"light", "dark"} <= set(themes)
+    while page.evaluate("document.documentElement.dataset.theme") != "dark":
+        page.click(".theme-switch-button")
+    page.goto(page.url.replace(CHAPTERS[0], CHAPTERS[1]))
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+
+
+@pytest.mark.parametrize("word", ["rotary", "broadcasting"])
+def test_search_finds_a_word_and_the_result_opens(visit, word):
+    page = visit(CHAPTERS[0]).page
+    page.keyboard.press("Control+k")
+    page.keyboard.type(word)
+    page.keyboard.press("Enter")
+    result = page.locator("#search-results li a").first
+    title = result.inner_text()
+    result.click()
+    page.wait_for_url("**/chapters/*.html*")
+    assert title in page.title() or title in page.inner_text("article")
+    assert word in page.inner_text("article").lower()
+
+
+def test_copy_button_and_page_contents_work(visit):
+    page = visit(CHAPTERS[1]).page
+    assert page.locator("div.cell_input button.copybtn").count() > 0
+    page.locator(".bd-toc-nav a").last.click()
+    page.wait_for_function("document.querySelector('.bd-toc-nav a.active')")
+
+
+def test_formulas_are_set_in_the_book_s_own_font(visit):
+    page = visit(CHAPTERS[2]).page
+    assert page.evaluate(
+        """getComputedStyle(document.querySelector("math")).fontFamily"""
+    ).startswith('"Book Math"')
+    assert page.evaluate("""document.fonts.check('1em "Book Math"')""")
+
+
+def test_page_opened_from_the_disk_is_whole(visit, html):
+    seen = visit(CHAPTERS[2], base=html.as_uri() + "/")
+    assert (seen.elsewhere, seen.failed, seen.complaints) == ([], [], [])
+    assert seen.page.evaluate("""document.fonts.check('1em "Book Math"')""")
+    seen.page.click(".theme-switch-button")
+    assert seen.page.evaluate("document.documentElement.dataset.theme") == "dark"
+    seen.page.click(".right-next")
+    seen.page.wait_for_url(f"**/{CHAPTERS[3]}")
+
+
+def test_contrast_check_sees_a_bad_colour(visit):
+    page = visit(CHAPTERS[0]).page
+    page.add_style_tag(
+        content=".bd-article p { color: #999 !important; background: #fff }"
+    )
+    assert page.evaluate(CONTRASTS, ".bd-article")[0][0] < LEAST_CONTRAST
+
+
+# In the files
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_page_names_and_describes_itself(html, path):
+    head = soup(html / path).head
+    title = head.title.get_text()
+    assert title.endswith("Where a Token Stands") or title.startswith(
+        "Where a Token Stands"
+    )
+    for name in ("description", "og:title", "og:description", "og:type"):
+        tag = head.find("meta", attrs={"name": name}) or head.find(
+            "meta", attrs={"property": name}
+        )
+        assert tag["content"].strip(), name
+    assert (html / path).parent.joinpath(head.find("link", rel="icon")["href"]).exists()
+
+
+def test_descriptions_differ(html):
+    found = [
+        soup(html / path).find("meta", attrs={"name": "description"})["content"]
+        for path in CHAPTERS
+    ]
+    assert len(set(found)) == len(found)
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_page_embeds_nothing_remote(html, path):
+    embedded = soup(html / path).select(
+        "link[rel=stylesheet], link[rel=preload], script[src], img[src], iframe[src]"
+    )
+    addresses = [tag.get("href") or tag.get("src") for tag in embedded]
+    assert addresses
+    assert [address for address in addresses if is_remote(address)] == []
+
+
+@pytest.mark.parametrize("path", CHAPTERS)
+def test_pictures_have_words(html, path):
+    page = soup(html / path)
+    assert [
+        str(image)[:200]
+        for image in page.select("img")
+        if not (image.get("alt") or "").strip()
+    ] == []
+    for drawing in page.select('svg[role="img"]'):
+        labels = [
+            page.find(id=name) for name in drawing.get("aria-labelledby", "").split()
+        ]
+        words = drawing.get("aria-label") or " ".join(
+            label.get_text() for label in labels if label
+        )
+        words = words or (drawing.title.get_text() if drawing.title else "")
+        assert words.strip(), str(drawing)[:200]
+
+
+@pytest.mark.parametrize("path", CHAPTERS)
+def test_no_markup_is_left_for_the_reader_to_parse(html, path):
+    text = visible_text(soup(html / path))
+    raw = r"\$\$|\\\(|\\\[|\\(?:frac|theta|begin|mathbb)\b|(?<!\w)\$[^\s\d$]|\{(?:math|cite|ref|numref|eq|doc)[}:]|:::"
+    assert re.findall(rf".{{0,30}}(?:{raw}).{{0,30}}", text) == []
+
+
+def test_formulas_are_mathml(html):
+    pages = [soup(html / path) for path in CHAPTERS]
+    assert sum(len(page.select("math")) for page in pages) > 20
+    assert [
+        str(box)[:200]
+        for page in pages
+        for box in page.select(".math")
+        if not box.find("math")
+    ] == []
+
+
+def test_every_link_inside_the_book_leads_somewhere(html):
+    dead = []
+    for path in PAGES:
+        for link in soup(html / path).select("a[href]"):
+            parts = urlsplit(link["href"])
+            if parts.scheme or parts.netloc:
+                continue
+            target = (
+                (html / path).parent / unquote(parts.path)
+                if parts.path
+                else html / path
+            )
+            fragment = unquote(parts.fragment)
+            if not target.is_file() or (
+                fragment
+                and target.suffix == ".html"
+                and not soup(target.resolve()).find(id=fragment)
+            ):
+                dead.append(f"{path}: {link['href']}")
+    assert dead == []
+
+
+def test_front_door_leads_to_the_first_chapter(html):
+    door = soup(html / "index.html")
+    assert door.title and door.find("a")["href"] == CHAPTERS[0]
+
+
+def test_no_page_names_a_folder_of_the_machine_that_built_it(html):
+    folder = rf"(?:{re.escape(str(ROOT))}|{re.escape(sys.prefix)}|/root|/home|/tmp|/Users|site-packages)/\S{{0,40}}"
+    named = [
+        f"{file.name}: {match}"
+        for file in [*html.rglob("*.html"), html / "searchindex.js"]
+        for match in re.findall(folder, file.read_text("utf-8"))
+    ]
+    assert named == []
+
+
+def test_page_weighs_little(visit):
+    """Everything a first visit loads, as a server would send it compressed."""
+    for path in CHAPTERS:
+        weights = []
+        seen = visit("search.html")
+        seen.page.on("response", lambda r: weights.append(len(gzip.compress(r.body()))))  # noqa: B023
+        seen.page.goto(seen.page.url.replace("search.html", path))
+        seen.page.wait_for_load_state("networkidle")
+        assert sum(weights) < 400_000, path

@@ -2,7 +2,6 @@
 
 import re
 from html import escape
-from itertools import groupby
 from pathlib import Path
 
 from docutils import nodes

@@ -12,7 +12,7 @@
     const { controls, parts, frame } = JSON.parse(figure.querySelector('script[type="application/json"]').textContent);
     const inputs = [...figure.querySelectorAll("input")];
     const outputs = [...figure.querySelectorAll("output")];
-    const caption = figure.querySelector("figcaption");
+    const caption = figure.querySelector("figcaption span");
     const groups = [...figure.querySelector("svg").children].slice(1 - parts.length);
     const shown = parts.map((part) => part.frames[frame]);
     const name = figure.id;
@@ -46,7 +46,7 @@
     };
 
     const restore = () => {
-      const [where, query] = decodeURI(location.hash).split("?");
+      const [where, query] = location.hash.split("?");
       if (where !== `#${name}` || !query) return;
       const wanted = new URLSearchParams(query);
       controls.forEach(([control, labels], i) => {
@@ -54,7 +54,9 @@
         if (index >= 0) inputs[i].value = index;
       });
       setting();
-      figure.scrollIntoView({ block: "center" });
+      const show = () => figure.scrollIntoView({ block: "center", behavior: "instant" });
+      if (document.readyState === "complete") show();
+      else addEventListener("load", show); // before that the page above may still grow
     };
 
     const button = figure.querySelector("button");

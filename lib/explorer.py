@@ -21,7 +21,6 @@ sliders are ipywidgets. On a page every frame is there already: it was drawn whe
 script (explorer.js, part of the output) puts it in place.
 """
 
-import html
 import itertools
 import json
 import math
@@ -30,6 +29,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from html import escape
 from pathlib import Path
 
 import ipywidgets
@@ -144,7 +144,7 @@ class Explorer(traitlets.HasTraits):
         slider = ipywidgets.SelectionSlider(
             options=[(str(value), value) for value in values],
             value=getattr(self, name),
-            description=_label(name),
+            description=_words(name),
             style={"description_width": "6em"},
             layout={"width": "min(100%, 34em)"},
         )
@@ -158,71 +158,66 @@ class Explorer(traitlets.HasTraits):
         try:
             picture, sentence = self.svg(), self.sentence
         except Exception as error:
-            text = html.escape(f"{type(error).__name__}: {error}")
+            text = escape(f"{type(error).__name__}: {error}")
             self._error.value = f'<pre role="alert" style="color:#b3261e;white-space:pre-wrap">{text}</pre>'
             raise
         self._error.value = ""
         self._picture.value = (
             f'<style>{THEME_CSS}</style><div class="picture">{picture}</div>'
         )
-        self._line.value = f'<p aria-live="polite">{html.escape(sentence)}</p>'
+        self._line.value = f'<p aria-live="polite">{escape(sentence)}</p>'
 
     # ---- Without a kernel ----
 
     def html(self) -> str:
-        """The explorer as a piece of a page: the present setting drawn, all settings as data, and the script."""
-        baked = self._bake()
-        here = self.frames().index(self.values)
-        pieces, sentence = self._pieces(self.values), self.sentence
+        """The explorer as a piece of a page: drawn as it stands, all settings as data, and the script."""
+        packers = self._bake()
+        labels = {name: list(map(str, self._controls[name])) for name in self._controls}
         data = {
-            "frame": here,
-            "controls": [
-                [name, [str(value) for value in values]]
-                for name, values in self._controls.items()
-            ],
-            "parts": baked,
+            "frame": self.frames().index(self.values),
+            "controls": list(labels.items()),
+            "parts": [packer.packed() for packer in packers],
         }
-        packed = json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace(
-            "</", "<\\/"
+        packed = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+        packed = packed.replace("<", "\\u003c")  # no text in it can end the script
+        rows = (
+            self._row_html(*row, plays=n == 0) for n, row in enumerate(labels.items())
         )
-        rows = "".join(
-            self._row_html(*control, plays=n == 0)
-            for n, control in enumerate(self._controls.items())
-        )
+        # The page keeps room for the longest sentence, so that nothing jumps. A shorter
+        # one may break into more lines, hence a word more.
+        room = max(packers[-1].texts, key=len) + " mmmmmmmmmm"
         return (
             f"<style>{THEME_CSS}{CSS}</style>"
             f'<figure class="picture explorer" id="{self._name}">'
-            f"<fieldset><legend>{html.escape(self.title)}</legend>{rows}</fieldset>"
-            f"{self._svg(pieces)}"
-            f'<figcaption aria-live="polite">{html.escape(sentence)}</figcaption>'
-            f'<script type="application/json">{packed}</script></figure>'
-            f"<script>{SCRIPT}</script>"
+            f"<fieldset><legend>{escape(self.title)}</legend>{''.join(rows)}</fieldset>"
+            f'{self.svg()}<figcaption data-room="{escape(room)}">'
+            f'<span aria-live="polite">{escape(self.sentence)}</span></figcaption>'
+            f'<script type="application/json">{packed}</script>'
+            f"</figure><script>{SCRIPT}</script>"
         )
 
-    def _row_html(self, name: str, values: tuple, plays: bool) -> str:
-        index = values.index(getattr(self, name))
-        button = (
-            '<button type="button" aria-label="Play">▶</button>'
-            if plays and len(values) > 2
-            else ""
-        )
+    def _row_html(self, name: str, labels: list[str], plays: bool) -> str:
+        index = self._controls[name].index(getattr(self, name))
+        label = escape(labels[index])
+        width = max(map(len, labels))
+        button = '<button type="button" aria-label="Play">▶</button>'
         return (
-            f"<label><span>{html.escape(_label(name))}</span>"
-            f'<input type="range" min="0" max="{len(values) - 1}" value="{index}" autocomplete="off" '
-            f'aria-valuetext="{html.escape(str(values[index]))}">'
-            f"<output>{html.escape(str(values[index]))}</output></label>{button}"
+            f"<label><span>{escape(_words(name))}</span>"
+            f'<input type="range" min="0" max="{len(labels) - 1}" value="{index}" '
+            f'autocomplete="off" aria-valuetext="{label}">'
+            f'<output style="width:{width}ch">{label}</output></label>'
+            f"{button if plays and len(labels) > 2 else ''}"
         )
 
-    def _bake(self) -> list[dict]:
-        """All frames: for each moving part and for the sentence its templates, its states and the frames' states."""
+    def _bake(self) -> list["_Packer"]:
+        """All frames, drawn: a packer for each moving part, for what they share, and for the sentence."""
         packers = [_Packer() for _ in range(len(self._artists) + 2)]
         for values in _progress(self.frames(), self.title):
-            for packer, text in zip(
-                packers, [*self._pieces(values), self._sentence(values)], strict=True
-            ):
+            texts = [*self._pieces(values), self._sentence(values)]
+            for packer, text in zip(packers, texts, strict=True):
                 packer.add(text)
         self._moved(self.values)  # leave the figure as it stands
-        return [packer.packed() for packer in packers]
+        return packers
 
     def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
         view = self.widget._repr_mimebundle_().get(WIDGET_VIEW)
@@ -395,12 +390,13 @@ def _setting(values: dict) -> str:
     return ", ".join(f"{name}={value!r}" for name, value in values.items())
 
 
-def _label(name: str) -> str:
+def _words(name: str) -> str:
     return name.replace("_", " ")
 
 
 def _slug(title: str) -> str:
-    return re.sub(r"\W+", "-", title.lower()).strip("-") or "explorer"
+    """`title` in letters that stay as they are in an address."""
+    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-") or "explorer"
 
 
 def _unique(name: str) -> str:

@@ -6,12 +6,14 @@ import shutil
 import subprocess
 import sys
 import threading
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
 HTML = ROOT / "_build" / "html"
+DESK, PHONE = 1280, 390  # widths of a screen, in CSS pixels
 # What a browser needs to start as root in a container, and to ask nobody for anything by itself.
 BROWSER_OPTIONS = [
     "--no-sandbox",
@@ -73,3 +75,67 @@ def browser():
         chromium = driver.chromium.launch(executable_path=path, args=BROWSER_OPTIONS)
         yield chromium
         chromium.close()
+
+
+COUNT_SHIFTS = """
+    window.shift = 0;
+    new PerformanceObserver((list) => { for (const entry of list.getEntries()) window.shift += entry.value; })
+      .observe({ type: "layout-shift", buffered: true });
+"""
+
+
+@dataclass
+class Visit:
+    """An open page and everything that went wrong on it."""
+
+    page: object
+    elsewhere: list = field(default_factory=list)  # requests to any other host
+    failed: list = field(default_factory=list)  # requests without a good answer
+    complaints: list = field(
+        default_factory=list
+    )  # console errors and warnings, uncaught exceptions
+
+
+@pytest.fixture
+def visit(browser, address):
+    """Open a page in a fresh browser profile that can reach the book's own server and nothing else."""
+    profiles = []
+
+    def open_page(
+        path: str,
+        width: int = DESK,
+        theme: str = "light",
+        base: str = address,
+        **options,
+    ) -> Visit:
+        profile = browser.new_context(
+            viewport={"width": width, "height": 900}, color_scheme=theme, **options
+        )
+        profiles.append(profile)
+        profile.add_init_script(COUNT_SHIFTS)
+        seen = Visit(profile.new_page())
+
+        def only_here(route):
+            if route.request.url.startswith((base, "data:", "blob:")):
+                return route.continue_()
+            seen.elsewhere.append(route.request.url)
+            return route.abort()
+
+        profile.route("**/*", only_here)
+        seen.page.on("requestfailed", lambda request: seen.failed.append(request.url))
+        seen.page.on(
+            "response",
+            lambda r: r.status >= 400 and seen.failed.append(f"{r.status} {r.url}"),
+        )
+        seen.page.on("pageerror", lambda error: seen.complaints.append(str(error)))
+        seen.page.on(
+            "console",
+            lambda m: m.type in ("error", "warning") and seen.complaints.append(m.text),
+        )
+        seen.page.goto(base + path)
+        seen.page.wait_for_load_state("networkidle")
+        return seen
+
+    yield open_page
+    for profile in profiles:
+        profile.close()

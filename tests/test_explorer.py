@@ -51,7 +51,7 @@ def data_of(html):
     packed = re.search(
         r'<script type="application/json">(.*?)</script>', html, re.DOTALL
     )[1]
-    return json.loads(packed.replace("<\\/", "</"))
+    return json.loads(packed)
 
 
 def course():

@@ -3,7 +3,6 @@
 import gzip
 import re
 import sys
-from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -13,6 +12,7 @@ import yaml
 from bs4 import BeautifulSoup
 
 from tests.chapters import ROOT
+from tests.conftest import DESK, PHONE
 
 TOC = yaml.safe_load((ROOT / "_toc.yml").read_text())
 CHAPTERS = [
@@ -20,15 +20,8 @@ CHAPTERS = [
     for name in [TOC["root"], *(entry["file"] for entry in TOC["chapters"])]
 ]
 PAGES = [*CHAPTERS, "search.html"]
-DESK, PHONE = 1280, 390
 LEAST_CONTRAST = 4.5  # WCAG 2.2, level AA, text of normal size
 MOST_SHIFT = 0.01
-
-COUNT_SHIFTS = """
-    window.shift = 0;
-    new PerformanceObserver((list) => { for (const entry of list.getEntries()) window.shift += entry.value; })
-      .observe({ type: "layout-shift", buffered: true });
-"""
 
 # The contrast of every visible text with what is painted behind it: [ratio, text], worst first.
 CONTRASTS = """(selector) => {
@@ -58,59 +51,6 @@ CONTRASTS = """(selector) => {
   }
   return found.sort((x, y) => x[0] - y[0]);
 }"""
-
-
-@dataclass
-class Visit:
-    """An open page and everything that went wrong on it."""
-
-    page: object
-    elsewhere: list = field(default_factory=list)  # requests to any other host
-    failed: list = field(default_factory=list)  # requests without a good answer
-    complaints: list = field(
-        default_factory=list
-    )  # console errors and warnings, uncaught exceptions
-
-
-@pytest.fixture
-def visit(browser, address):
-    """Open a page in a fresh browser profile that can reach the book's own server and nothing else."""
-    profiles = []
-
-    def open_page(
-        path: str, width: int = DESK, theme: str = "light", base: str = address
-    ) -> Visit:
-        profile = browser.new_context(
-            viewport={"width": width, "height": 900}, color_scheme=theme
-        )
-        profiles.append(profile)
-        profile.add_init_script(COUNT_SHIFTS)
-        seen = Visit(profile.new_page())
-
-        def only_here(route):
-            if route.request.url.startswith((base, "data:", "blob:")):
-                return route.continue_()
-            seen.elsewhere.append(route.request.url)
-            return route.abort()
-
-        profile.route("**/*", only_here)
-        seen.page.on("requestfailed", lambda request: seen.failed.append(request.url))
-        seen.page.on(
-            "response",
-            lambda r: r.status >= 400 and seen.failed.append(f"{r.status} {r.url}"),
-        )
-        seen.page.on("pageerror", lambda error: seen.complaints.append(str(error)))
-        seen.page.on(
-            "console",
-            lambda m: m.type in ("error", "warning") and seen.complaints.append(m.text),
-        )
-        seen.page.goto(base + path)
-        seen.page.wait_for_load_state("networkidle")
-        return seen
-
-    yield open_page
-    for profile in profiles:
-        profile.close()
 
 
 @cache

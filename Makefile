@@ -46,6 +46,8 @@ $(FRESH_PAGE): $(wildcard _ext/*.py) _config.yml _toc.yml | $(FRESH_RUN)
 $(READY): requirements.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null || { \
 	  echo "This needs Python 3.10 or newer, and '$(PYTHON)' is not. Name another: make book PYTHON=python3.12"; exit 1; }
+	@! test -x $(BIN)/python || test "$$($(BIN)/python -V)" = "$$($(PYTHON) -V)" || { \
+	  echo "$(VENV) holds $$($(BIN)/python -V), not $$($(PYTHON) -V): remove it, or name another with VENV=."; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { \
 	  echo "No virtual environment could be made. On Debian and Ubuntu: apt-get install python3-venv"; exit 1; }
 	@echo "Installing what the book needs into $(VENV) (minutes, the first time) ..."
@@ -54,6 +56,7 @@ $(READY): requirements.txt pyproject.toml
 	@touch $@
 
 $(READY_TEST): $(READY) requirements-dev.txt
+	@echo "Installing what the tests need ..."
 	@$(BIN)/pip install --quiet -r requirements-dev.txt || { \
 	  echo "The test tools could not be installed; the message above says which."; exit 1; }
 	@touch $@
@@ -65,7 +68,7 @@ test: $(READY_TEST) browser  ## run every test; sets up what it needs, a browser
 	@$(BIN)/python -m pytest
 
 browser:
-	@command -v chromium chromium-browser google-chrome >/dev/null || { \
+	@for name in chromium chromium-browser google-chrome; do command -v $$name >/dev/null && exit; done; { \
 	  echo "Installing Chromium, in which the tests read the book ..."; \
 	  SUDO=; [ "$$(id -u)" = 0 ] || SUDO=sudo; \
 	  $$SUDO apt-get update -qq && $$SUDO apt-get install -qq -y chromium >/dev/null; } || { \
@@ -75,7 +78,7 @@ notebooks: $(READY)  ## run the chapters and store their outputs in them
 	@$(BIN)/python -m tools.notebooks
 
 lab: $(READY)  ## open the chapters in JupyterLab
-	@$(BIN)/jupyter lab --notebook-dir=chapters
+	@$(BIN)/jupyter lab --notebook-dir=chapters $(if $(filter 0,$(shell id -u)),--allow-root)
 
 clean:  ## remove what was built (the environment stays)
 	@rm -rf _build

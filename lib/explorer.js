@@ -2,10 +2,51 @@
 // The data holds, for each moving part and for the sentence, templates (text cut at its numbers), states (a template's
 // number and the numbers that fill it) and for each frame the number of its state.
 (() => {
-  const textOf = (part, frame) => {
-    const [template, numbers] = part.states[part.frames[frame]];
-    const fill = numbers.split(" ");
-    return part.templates[template].map((literal, i, all) => (i < all.length - 1 ? literal + fill[i] : literal)).join("");
+  const HOLE = "\uE000"; // a character of nobody's, where a number goes
+
+  // A template as nodes, with the places in them that change: attributes and texts, in the order of their numbers.
+  const compile = (literals) => {
+    const group = document.createElementNS("http://www.w3.org/2000/svg", "g");
+    group.innerHTML = literals.join(HOLE);
+    const places = [];
+    const note = (text, set) => {
+      const pieces = text.split(HOLE);
+      if (pieces.length > 1) places.push({ pieces, set });
+    };
+    const walk = (node) => {
+      if (node.nodeType === Node.TEXT_NODE) note(node.data, (text) => (node.data = text));
+      for (const { name, value } of node.attributes ?? []) note(value, (text) => node.setAttribute(name, text));
+      node.childNodes.forEach(walk);
+    };
+    walk(group);
+    return { nodes: [...group.childNodes], places };
+  };
+
+  const weave = (pieces, numbers) => pieces.reduce((text, piece, i) => text + numbers[i - 1] + piece);
+
+  // Puts the states of one part into an element; only what changes is touched.
+  const painter = (part, element) => {
+    const compiled = part.templates.map(() => null);
+    let template = -1;
+    return (state) => {
+      const [wanted, filling] = part.states[state];
+      const numbers = filling.split(" ");
+      const { nodes, places } = (compiled[wanted] ??= compile(part.templates[wanted]));
+      if (wanted !== template) element.replaceChildren(...nodes);
+      template = wanted;
+      let used = 0;
+      for (const place of places) {
+        const next = used + place.pieces.length - 1;
+        const text = weave(place.pieces, numbers.slice(used, next));
+        used = next;
+        if (text !== place.text) place.set((place.text = text));
+      }
+    };
+  };
+
+  const sentence = (part, state) => {
+    const [template, filling] = part.states[state];
+    return weave(part.templates[template], filling.split(" "));
   };
 
   const enliven = (figure) => {
@@ -13,7 +54,9 @@
     const inputs = [...figure.querySelectorAll("input")];
     const outputs = [...figure.querySelectorAll("output")];
     const caption = figure.querySelector("figcaption span");
-    const groups = [...figure.querySelector("svg").children].slice(1 - parts.length);
+    const moving = parts.slice(0, -1); // the last part is the sentence
+    const groups = [...figure.querySelector("svg").children].slice(-moving.length);
+    const painters = moving.map((part, i) => painter(part, groups[i]));
     const shown = parts.map((part) => part.frames[frame]);
     const name = figure.id;
     let asked = frame, drawing = 0, saving = 0, playing = 0;
@@ -23,8 +66,8 @@
       parts.forEach((part, i) => {
         if (part.frames[asked] === shown[i]) return;
         shown[i] = part.frames[asked];
-        if (groups[i]) groups[i].innerHTML = textOf(part, asked);
-        else caption.textContent = textOf(part, asked);
+        if (painters[i]) painters[i](shown[i]);
+        else caption.textContent = sentence(part, shown[i]);
       });
     };
 

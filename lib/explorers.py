@@ -13,8 +13,8 @@ from lib.explorer import Explorer
 from lib.picture import COLOURS, new_figure, place, write
 from lib.rope import apply_rotary_emb, freqs_cis_at, inv_freq, rotation_angles
 
-INK, MUTED, GRID, SURFACE = (
-    COLOURS[name] for name in ("ink", "muted", "grid", "surface")
+INK, MUTED, GRID, SURFACE, PAPER = (
+    COLOURS[name] for name in ("ink", "muted", "grid", "surface", "paper")
 )
 BLUE, ORANGE, GREEN = (COLOURS[name] for name in ("blue", "orange", "green"))
 CIRCLE = np.linspace(0, 2 * math.pi, 61)
@@ -220,7 +220,7 @@ def score_against_offset(
     table = torch.randn(
         shifts[-1] + max_offset + 1, len(q), generator=generator, dtype=torch.float64
     )
-    parts = [WHOLE_HEAD, *range(len(q) // 2)]
+    parts = [WHOLE_HEAD, *(f"pair {pair}" for pair in range(len(q) // 2))]
 
     def rope_scores(part, shift):
         """[n_offsets], the query at shift + offset and the key at shift."""
@@ -232,11 +232,12 @@ def score_against_offset(
             for x, m in ((q, offsets + shift), (k, torch.full_like(offsets, shift)))
         ]
         terms = (turned[0] * turned[1]).unflatten(-1, (-1, 2)).sum(-1)[0, :, 0]
-        return terms.sum(-1) if part == WHOLE_HEAD else terms[:, part]
+        return terms.sum(-1) if part == WHOLE_HEAD else terms[:, parts.index(part) - 1]
 
     def table_scores(shift):
         return (q + table[offsets + shift]) @ (k + table[shift])
 
+    told = min(7, max_offset)  # the offset that the sentence is about
     top = max(rope_scores(part, 0).abs().max().item() for part in parts)
     low = max(table_scores(shift).abs().max().item() for shift in shifts)
     with new_figure(400, 330) as figure:
@@ -250,10 +251,12 @@ def score_against_offset(
                 24 + 158 * n,
                 344,
                 108,
-                xlim=(0, max_offset),
+                xlim=(-0.5, max_offset + 0.5),
+                xticks=range(0, max_offset + 1, 5),
                 ylim=(-1.1 * limit, 1.1 * limit),
             )
             axes.axhline(0, color=GRID, lw=0.75)
+            axes.axvline(told, color=GRID, lw=0.75)
             axes.set_ylabel("score q · k", labelpad=2)
             write(figure, 46, 14 + 158 * n, name, weight="bold", color=colour)
             curves += axes.plot([], [], color=colour, marker="os"[n], ms=4)
@@ -265,11 +268,10 @@ def score_against_offset(
         return curves
 
     def describe(part, shift):
-        what = "the whole head" if part == WHOLE_HEAD else f"pair {part}"
-        at = min(7, max_offset)
-        rope, learned = rope_scores(part, shift)[at], table_scores(shift)[at]
+        what = "the whole head" if part == WHOLE_HEAD else part
+        rope, learned = rope_scores(part, shift)[told], table_scores(shift)[told]
         return (
-            f"Key at {shift}, query at {shift + at}: with RoPE {what} scores "
+            f"Key at {shift}, query at {shift + told}: with RoPE {what} scores "
             f"{_signed(rope)}, whatever the shift. With the learned table the score is "
             f"{_signed(learned)} here."
         )
@@ -282,62 +284,53 @@ def score_against_offset(
 def offset_test(
     table: LearnedPositions, d_head: int, positions: range = range(129)
 ) -> Explorer:
-    """A learned table and RoPE, asked for the same position: defined, and trained on?"""
-    rows = len(table)
-    last = positions[-1]
-    with new_figure(400, 250) as figure:
-        axes = place(figure, 92, 44, 296, 132, xlim=(-1, last + 1), ylim=(4, 0))
-        axes.set(xlabel="position (tokens)", yticks=[])
-        axes.spines["left"].set_visible(False)
-        write(figure, 0, 14, f"both trained on positions 0 to {rows - 1}", color=MUTED)
-        for y, name, end, colour in (
-            (0.5, "learned", rows, BLUE),
-            (2.5, "RoPE", last + 1, GREEN),
-        ):
-            axes.text(-4, y + 0.5, name, ha="right", va="center", weight="bold")
-            axes.add_patch(
-                Rectangle((-0.5, y), end, 0.45, fc=SURFACE, ec=colour, lw=1.25)
-            )
-            axes.add_patch(
-                Rectangle((-0.5, y + 0.55), rows, 0.45, fc=colour, ec=colour, lw=1.25)
-            )
-            axes.text(
-                min(end, last - 24) + 2 if end == rows else 30,
-                y + 0.24,
-                "defined",
-                va="center",
-                color=colour,
-            )
-            axes.text(rows + 2, y + 0.78, "trained on", va="center", color=colour)
-        (here,) = axes.plot(
-            [], [], color=INK, lw=1.5, marker="v", markevery=[0], ms=7, clip_on=False
-        )
-        answers = [
-            figure.text(0, (36 - 18 * n) / 250, "", color=colour)
-            for n, colour in enumerate((BLUE, GREEN))
-        ]
+    """A text read from its start by two models that trained on texts as long as the table.
 
-    def ask(position):
-        angle = rotation_angles(position, d_head)[-1].item()
+    Bars show where a position is defined and where it was trained on; dots on the line of
+    the present position are filled where it is. What a model does there is not shown.
+    """
+    rows, last = len(table), positions[-1]
+    bars = [("learned", "defined", rows, BLUE), ("learned", "trained on", rows, BLUE)]
+    bars += [("RoPE", "defined", last + 1, GREEN), ("RoPE", "trained on", rows, GREEN)]
+    heights = [0, 1, 2.5, 3.5]
+    with new_figure(400, 206) as figure:
+        axes = place(figure, 132, 8, 256, 150, xlim=(-1, last + 1), ylim=(4.2, -0.7))
+        axes.set_xlabel("position in a text read from its start (tokens)", labelpad=2)
+        axes.set_yticks(heights, [f"{method}: {what}" for method, what, *_ in bars])
+        axes.spines["left"].set_visible(False)
+        axes.tick_params(axis="y", length=0)
+        for y, (_, what, end, colour) in zip(heights, bars, strict=True):
+            fill = colour if what == "trained on" else SURFACE
+            bar = Rectangle((-0.5, y - 0.3), end, 0.6, fc=fill, ec=colour, lw=1.25)
+            axes.add_patch(bar)
+        (here,) = axes.plot([], [], color=INK, lw=1.25)
+        dots = {"color": INK, "ls": "", "marker": "o", "ms": 7, "mew": 1.5}
+        (inside,) = axes.plot([], [], **dots)
+        (outside,) = axes.plot([], [], **dots, mfc=PAPER)
+
+    def has_row(position):
         try:
             table[position]
-            learned = f"row {position}, trained"
         except IndexError:
-            learned = "no row: IndexError"
-        rope = "trained on" if position < rows else "never trained on: to be measured"
-        return learned, f"defined, slowest pair at {angle:.3f} rad; {rope}"
+            return False
+        return True
 
     def update(position):
-        here.set_data([position, position], [0, 4])
-        for text, name, answer in zip(
-            answers, ("learned", "RoPE"), ask(position), strict=True
-        ):
-            text.set_text(f"{name}: {answer}")
-        return [here, *answers]
+        covered = [has_row(position), has_row(position), True, position < rows]
+        here.set_data([position, position], [-0.7, 4.2])
+        for marks, which in ((inside, True), (outside, False)):
+            shown = [y for y, yes in zip(heights, covered, strict=True) if yes == which]
+            marks.set_data([position] * len(shown), shown)
+        return [here, inside, outside]
 
     def describe(position):
-        learned, rope = ask(position)
-        return f"Position {position}. Learned table: {learned}. RoPE: {rope}."
+        angle = rotation_angles(position, d_head)[-1].item()
+        learned = "has a row, trained" if has_row(position) else "no row: IndexError"
+        seen = "trained on" if position < rows else "never trained on: to be measured"
+        return (
+            f"Position {position}. Learned table: {learned}. RoPE: defined, its slowest "
+            f"pair at {angle:.3f} rad; {seen}."
+        )
 
     return Explorer(
         figure, update, describe, title="The offset test", position=positions

@@ -18,6 +18,7 @@ import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 
 import matplotlib.style
 from matplotlib.artist import Artist
@@ -88,7 +89,7 @@ THEME_CSS = (
     f'html[data-theme="dark"] .picture,body[data-jp-theme-light="false"] .picture,'
     f"body.vscode-dark .picture{{{_variables(1)}}}}}"
     ".pictures{display:flex;flex-wrap:wrap;gap:1rem 2rem;align-items:flex-start}"
-    ".picture{flex:1 1 0;min-width:min(100%,17rem);margin:.5rem 0;break-inside:avoid}"
+    ".picture{flex:1 1 0;min-width:min(100%,17rem);margin:.5rem 0;padding:0;break-inside:avoid}"
     ".picture svg{display:block;width:100%;height:auto;margin:0 0 .5rem;overflow:visible}"
     ".picture details{font-size:.9em}.picture summary{cursor:pointer}.picture details p{margin:.4rem 0 0}"
     ".text_html:has(>.pictures){background:none!important;color:inherit!important;padding:0!important}"
@@ -232,9 +233,7 @@ def artist_markup(figure: Figure, artists: Sequence[Artist], prefix: str) -> lis
     """
     width, height = figure.get_size_inches() * 72
     buffer = io.StringIO()
-    with matplotlib.rc_context(
-        {name: STYLE[name] for name in ("svg.fonttype", "svg.hashsalt")}
-    ):
+    with _svg_settings():
         renderer = RendererSVG(width, height, buffer, image_dpi=72)
         for artist in artists:
             renderer.open_group("artist", gid="artist")
@@ -252,6 +251,18 @@ def artist_markup(figure: Figure, artists: Sequence[Artist], prefix: str) -> lis
         "".join(ElementTree.tostring(piece, encoding="unicode") for piece in part)
         for part in [*groups, shared]
     ]
+
+
+@contextmanager
+def _svg_settings() -> Iterator[None]:
+    """What the SVG renderer reads while it draws. Matplotlib's own context copies all settings: a millisecond."""
+    settings = matplotlib.rcParams
+    before = {name: settings[name] for name in ("svg.fonttype", "svg.hashsalt")}
+    settings.update({name: STYLE[name] for name in before})
+    try:
+        yield
+    finally:
+        settings.update(before)
 
 
 def tidy(element: ElementTree.Element, prefix: str) -> list[ElementTree.Element]:
@@ -274,6 +285,9 @@ def tidy(element: ElementTree.Element, prefix: str) -> list[ElementTree.Element]
     return [result]
 
 
+@lru_cache(
+    maxsize=10_000
+)  # most attributes of a figure's frames are the same ones again
 def tidy_attribute(name: str, value: str, prefix: str) -> tuple[str, str]:
     """One attribute of Matplotlib's SVG as we publish it; an empty value means that it can go."""
     name = name.split("}")[-1]  # xlink:href is href today

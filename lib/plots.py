@@ -471,10 +471,13 @@ def broadcast_add(tokens: Numbers, positions: Numbers) -> Picture:
             color=MUTED,
         )
         _tile_key(figure, left, bottom + 38, 2 * width + 14, "value (no unit)", scale)
+    row = round(positions[-1, 0], 3)
+    firsts = [
+        round(value, 3) for value in tokens[:, -1, 0]
+    ]  # before adding: sums must add up
     first = "; ".join(
-        f"sequence {which}: {_say(tokens[which, -1, 0])} + ({_say(positions[-1, 0])})"
-        f" = {_say(total[which, -1, 0])}"
-        for which in range(batch)
+        f"sequence {which}: {_say(value)} + ({_say(row)}) = {_say(round(value + row, 3))}"
+        for which, value in enumerate(firsts)
     )
     return Picture(
         figure,
@@ -515,7 +518,8 @@ def table_rows(trained: Numbers, untrained: Numbers, far: int = 32) -> Picture:
                 np.diagonal(cosines, step).mean() for step in (1, far)
             )
             facts.append(
-                f"{_capital(name)} ({len(table)} rows): mean cosine of rows t and t + 1 {near_mean:.2f}, "
+                f"{_capital(name)} ({len(table)} rows, {len(rows)} of them drawn): "
+                f"mean cosine of rows t and t + 1 {near_mean:.2f}, "
                 f"of rows t and t + {far} {far_mean:.2f}".replace("-", "−")
             )
         _tile_key(figure, 28, 240, 368, "cosine of two rows")

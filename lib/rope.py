@@ -122,7 +122,7 @@ def apply_rotary_emb(
         )
     if xk.shape[:2] != xq.shape[:2] or xk.shape[-1] != xq.shape[-1]:
         raise ValueError(
-            f"xk: got shape {list(xk.shape)}, want B, T and d_head as in xq {list(xq.shape)}"
+            f"xk: got shape {list(xk.shape)}, want xq's B, T, d_head: {list(xq.shape)}"
         )
     freqs_cis = _per_head(freqs_cis, xq)
     return _rotate(xq, freqs_cis), _rotate(xk, freqs_cis)

@@ -17,4 +17,4 @@ def trace(name: str, tensor: torch.Tensor, meaning: str = "") -> None:
     """
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"tensor: got {type(tensor).__name__}, want a torch.Tensor")
-    print(f"{name:<24}{list(tensor.shape)!s:<16}{meaning}".rstrip())
+    print(f"{name:<22}{list(tensor.shape)!s:<18}{meaning}".rstrip())

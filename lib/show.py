@@ -1,9 +1,15 @@
 """What a chapter's cells print: the code that runs, what a call answers, and claims that must hold."""
 
 import inspect
+import re
+import textwrap
 from collections.abc import Callable
 
 from IPython.display import Markdown
+
+WIDTH = 84  # characters in a line of output, as many as the page's column shows
+NUMBER = re.compile(r"[-−+]?[\d,]*\.?\d+(e[-+]?\d+)?")
+LABEL = 30  # of which what was tried takes so many
 
 
 def show_source(*objects: Callable) -> Markdown:
@@ -19,7 +25,7 @@ def show_source(*objects: Callable) -> Markdown:
 
 
 def attempt(label: str, call: Callable[[], object]) -> None:
-    """Print what `call` answers on one line: its shape (or value), or its error's type and message."""
+    """Print what `call` answers beside its label: a shape or value, or the error's type and message."""
     try:
         answer = call()
     except Exception as error:
@@ -31,7 +37,8 @@ def attempt(label: str, call: Callable[[], object]) -> None:
             if shape is None
             else f"no error, shape {list(shape)}"
         )
-    print(f"{label:<34}{outcome}")
+    lines = textwrap.wrap(outcome, WIDTH - LABEL, break_long_words=False)
+    print(f"{label:<{LABEL}}" + ("\n" + " " * LABEL).join(lines))
 
 
 def claim(statement: str, holds: bool) -> None:
@@ -42,13 +49,16 @@ def claim(statement: str, holds: bool) -> None:
 
 
 def table(rows: list[tuple], header: tuple) -> None:
-    """Print rows of text and numbers under a header, in columns as wide as their widest entry."""
-    lines = [[str(cell) for cell in row] for row in (header, *rows)]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    rule = ["-" * width for width in widths]
-    for line in (lines[0], rule, *lines[1:]):
-        print(
-            "  ".join(
-                cell.ljust(width) for cell, width in zip(line, widths, strict=True)
-            ).rstrip()
+    """Print rows under a header, each column as wide as its widest entry, numbers to the right."""
+    columns = [
+        [str(cell) for cell in column] for column in zip(header, *rows, strict=True)
+    ]
+    set_columns = []
+    for name, *cells in columns:
+        width = max(map(len, (name, *cells)))
+        side = ">" if all(NUMBER.fullmatch(cell) for cell in cells) else "<"
+        set_columns.append(
+            [f"{text:{side}{width}}" for text in (name, "-" * width, *cells)]
         )
+    for line in zip(*set_columns, strict=True):
+        print("  ".join(line).rstrip())

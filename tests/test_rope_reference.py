@@ -13,9 +13,6 @@ import mpmath
 import numpy as np
 import pytest
 import torch
-from transformers import Llama4TextConfig, LlamaConfig
-from transformers.models.llama import modeling_llama as hf_llama
-from transformers.models.llama4 import modeling_llama4 as hf_llama4
 
 from lib.rope import apply_rotary_emb, freqs_cis_at, inv_freq, precompute_freqs_cis
 
@@ -284,24 +281,37 @@ def test_table_and_rotation_agree_with_metas(meta, base):
         assert_within(our, their, public_bound(x, positions.max().item()))
 
 
+@pytest.fixture(scope="module")
+def hf():
+    """transformers; its pinned release does not install on Python 3.10."""
+    if sys.version_info < (3, 11):
+        pytest.skip("this release of transformers needs Python 3.11")
+    import transformers
+    import transformers.models.llama.modeling_llama
+    import transformers.models.llama4.modeling_llama4
+
+    return transformers
+
+
 def half_split(x):
     """Every head's pairs (2i, 2i + 1) moved to (i, i + d_head / 2), where transformers' Llama has them."""
     return torch.cat((x[..., 0::2], x[..., 1::2]), dim=-1)
 
 
 @pytest.mark.parametrize("base", [10_000.0, 500_000.0])
-def test_rotation_agrees_with_transformers_llama_at_positions_of_each_row(base):
+def test_rotation_agrees_with_transformers_llama_at_positions_of_each_row(hf, base):
     xq, xk, positions = (
         random_heads(H),
         random_heads(H_KV, seed=1),
         random_positions(B, T),
     )
     rope = {"rope_type": "default", "rope_theta": base}
-    config = LlamaConfig(
+    config = hf.LlamaConfig(
         hidden_size=H * D_HEAD, num_attention_heads=H, rope_parameters=rope
     )
-    cos, sin = hf_llama.LlamaRotaryEmbedding(config)(xq, positions)
-    theirs = hf_llama.apply_rotary_pos_emb(
+    llama = hf.models.llama.modeling_llama
+    cos, sin = llama.LlamaRotaryEmbedding(config)(xq, positions)
+    theirs = llama.apply_rotary_pos_emb(
         half_split(xq), half_split(xk), cos, sin, unsqueeze_dim=2
     )
     ours = apply_rotary_emb(xq, xk, freqs_cis_at(positions, D_HEAD, base))
@@ -310,22 +320,22 @@ def test_rotation_agrees_with_transformers_llama_at_positions_of_each_row(base):
 
 
 @pytest.mark.parametrize("base", [10_000.0, 500_000.0])
-def test_rotation_agrees_with_transformers_llama4_at_positions_of_each_row(base):
+def test_rotation_agrees_with_transformers_llama4_at_positions_of_each_row(hf, base):
     xq, xk, positions = (
         random_heads(H),
         random_heads(H_KV, seed=1),
         random_positions(B, T),
     )
     rope = {"rope_type": "default", "rope_theta": base}
-    config = Llama4TextConfig(
+    config = hf.Llama4TextConfig(
         hidden_size=H * D_HEAD,
         num_attention_heads=H,
         head_dim=D_HEAD,
         rope_parameters=rope,
     )
-    theirs = hf_llama4.apply_rotary_emb(
-        xq, xk, hf_llama4.Llama4TextRotaryEmbedding(config)(xq, positions)
-    )
+    llama4 = hf.models.llama4.modeling_llama4
+    table = llama4.Llama4TextRotaryEmbedding(config)(xq, positions)
+    theirs = llama4.apply_rotary_emb(xq, xk, table)
     ours = apply_rotary_emb(xq, xk, freqs_cis_at(positions, D_HEAD, base))
     for x, our, their in zip((xq, xk), ours, theirs, strict=True):
         assert_within(our, their, public_bound(x, positions.max().item()))

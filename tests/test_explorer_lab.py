@@ -14,6 +14,10 @@ from tools.notebooks import METADATA
 
 START = 60  # seconds for a slow machine to start the server, the page or the kernel
 
+KERNEL_IS_READY = """
+  window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel?.status === "idle"
+"""
+
 
 @pytest.fixture
 def lab(tmp_path):
@@ -74,13 +78,12 @@ def test_the_sliders_of_a_chapter_move_in_jupyterlab(lab, browser):
     page.set_default_timeout(START * 1000)
     page.goto(address, wait_until="commit")
     page.wait_for_selector(".jp-Notebook")
-    page.wait_for_function(
-        "window.jupyterapp?.commands.hasCommand('notebook:run-all-cells')"
-    )
-    page.wait_for_selector(".jp-NotebookPanel-toolbar [data-status='idle']")
+    page.wait_for_function(KERNEL_IS_READY)
     page.evaluate("void window.jupyterapp.commands.execute('notebook:run-all-cells')")
 
     explorer = page.locator(".jp-OutputArea-output", has=page.locator(".widget-slider"))
+    explorer.first.wait_for(state="attached")
+    explorer.first.scroll_into_view_if_needed()
     explorer.get_by_text("At position 0 pair 0 has turned by 0.000 rad").wait_for()
     before = explorer.locator("svg").inner_html()
     explorer.locator(".noUi-handle").first.focus()

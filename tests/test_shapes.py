@@ -27,14 +27,14 @@ def test_a_trace_is_one_line_of_name_shape_and_meaning_in_columns(capsys):
     trace("x", torch.zeros(2, 5, 32), "token vectors")
     trace("positions", torch.zeros(5), "one per token")
     assert capsys.readouterr().out.splitlines() == [
-        "x                       [2, 5, 32]      token vectors",
-        "positions               [5]             one per token",
+        "x                     [2, 5, 32]        token vectors",
+        "positions             [5]               one per token",
     ]
 
 
 def test_a_trace_without_a_meaning_ends_after_the_shape(capsys):
     trace("loss", torch.tensor(0.0))
-    assert capsys.readouterr().out == "loss                    []\n"
+    assert capsys.readouterr().out == "loss                  []\n"
 
 
 def test_a_trace_answers_nothing_that_a_cell_would_show():

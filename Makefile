@@ -22,7 +22,7 @@ help:  ## list these commands
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
 
 book: site  ## build the book: environment, chapters, pages
-	@$(BIN)/python -m tools.notebooks --built _build/jupyter_execute/chapters || { \
+	@"$(BIN)"/python -m tools.notebooks --built _build/jupyter_execute/chapters || { \
 	  echo; echo "The outputs stored in chapters/ are not those of this build. Run 'make notebooks'."; exit 1; }
 	@echo
 	@echo "The book is ready: open $(HTML)/index.html, or run 'make serve'."
@@ -31,7 +31,7 @@ book: site  ## build the book: environment, chapters, pages
 # A failed build leaves no page store behind: warnings are given once, and the next build must give them again.
 site: $(READY) $(FRESH_RUN) $(FRESH_PAGE)
 	@echo "Building the book (a minute or two when every chapter has to run) ..."
-	@$(BIN)/jupyter-book build . -W --keep-going -n -q >_build/log || { \
+	@"$(BIN)"/jupyter-book build . -W --keep-going -n -q >_build/log || { \
 	  rm -rf _build/.doctrees; \
 	  echo; echo "The book was not built. The messages above name the file and the cell or line."; exit 1; }
 
@@ -48,24 +48,24 @@ $(READY): requirements.txt pyproject.toml
 	  echo "This needs Python 3.10 or newer, and '$(PYTHON)' is not. Name another: make book PYTHON=python3.12"; exit 1; }
 	@! test -x $(BIN)/python || test "$$($(BIN)/python -V)" = "$$($(PYTHON) -V)" || { \
 	  echo "$(VENV) holds $$($(BIN)/python -V), not $$($(PYTHON) -V): remove it, or name another with VENV=."; exit 1; }
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { \
+	@test -x $(BIN)/pip || $(PYTHON) -m venv --clear $(VENV) || { \
 	  echo "No virtual environment could be made. On Debian and Ubuntu: apt-get install python3-venv"; exit 1; }
 	@echo "Installing what the book needs into $(VENV) (minutes, the first time) ..."
-	@$(BIN)/pip install --quiet -r requirements.txt || { \
+	@"$(BIN)"/pip install --quiet -r requirements.txt || { \
 	  echo "The installation failed; the message above says at which package. It can be repeated."; exit 1; }
 	@touch $@
 
 $(READY_TEST): $(READY) requirements-dev.txt
 	@echo "Installing what the tests need ..."
-	@$(BIN)/pip install --quiet -r requirements-dev.txt || { \
+	@"$(BIN)"/pip install --quiet -r requirements-dev.txt || { \
 	  echo "The test tools could not be installed; the message above says which."; exit 1; }
 	@touch $@
 
 serve: book  ## build the book and serve it on this machine
-	@$(BIN)/python -m tools.serve $(HTML)
+	@"$(BIN)"/python -m tools.serve $(HTML)
 
 test: $(READY_TEST) browser  ## run every test; sets up what it needs, a browser too
-	@$(BIN)/python -m pytest
+	@"$(BIN)"/python -m pytest
 
 browser:
 	@for name in chromium chromium-browser google-chrome; do command -v $$name >/dev/null && exit; done; { \
@@ -75,10 +75,10 @@ browser:
 	  echo "The tests read the book in a browser. Install Chromium or Google Chrome and run this again."; exit 1; }
 
 notebooks: $(READY)  ## run the chapters and store their outputs in them
-	@$(BIN)/python -m tools.notebooks
+	@"$(BIN)"/python -m tools.notebooks
 
 lab: $(READY)  ## open the chapters in JupyterLab
-	@$(BIN)/jupyter lab --notebook-dir=chapters $(if $(filter 0,$(shell id -u)),--allow-root)
+	@"$(BIN)"/jupyter lab --notebook-dir=chapters $(if $(filter 0,$(shell id -u)),--allow-root)
 
 clean:  ## remove what was built (the environment stays)
 	@rm -rf _build

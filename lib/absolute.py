@@ -48,10 +48,12 @@ class LearnedPositions(nn.Module):
         """x [B, T, d] + P[start_pos : start_pos + T] [T, d] -> [B, T, d].
 
         Raises IndexError when a token stands outside the table, TypeError when x is no
-        tensor and ValueError when it is not [B, T, d].
+        tensor of floats and ValueError when it is not [B, T, d].
         """
         if not isinstance(x, Tensor):
             raise TypeError(f"x: got {type(x).__name__}, want a torch.Tensor")
+        if not x.is_floating_point():
+            raise TypeError(f"x: got dtype {x.dtype}, want a real floating-point type")
         if x.ndim != 3 or x.shape[-1] != self.weight.shape[-1]:
             raise ValueError(
                 f"x: got shape {list(x.shape)}, want [B, T, {self.weight.shape[-1]}]"

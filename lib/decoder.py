@@ -35,13 +35,15 @@ class Decoder(nn.Module):
                 f"position: got {config.position!r}, want 'learned', 'rope' or 'none'"
             )
         self.tokens = nn.Embedding(config.V, config.d)
-        self.positions = self.freqs_cis = None
+        if config.h < 1 or config.d % config.h:
+            raise ValueError(f"d: got {config.d}, want a multiple of h = {config.h}")
+        self.positions = freqs_cis = None
         if config.position == "learned":
             self.positions = LearnedPositions(config.max_position, config.d)
         if config.position == "rope":
-            self.freqs_cis = precompute_freqs_cis(
-                config.d // config.h, config.max_position
-            )
+            freqs_cis = precompute_freqs_cis(config.d // config.h, config.max_position)
+        # A buffer moves with the model; the formula makes it again, so no checkpoint holds it.
+        self.register_buffer("freqs_cis", freqs_cis, persistent=False)
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.n_layers))
         self.norm = nn.LayerNorm(config.d)
         self.apply(_initialise)

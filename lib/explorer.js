@@ -91,6 +91,7 @@
     const restore = () => {
       const [where, query] = location.hash.split("?");
       if (where !== `#${name}` || !query) return;
+      if (playing) stop();
       const wanted = new URLSearchParams(query);
       controls.forEach(([control, labels], i) => {
         const index = labels.indexOf(wanted.get(control));

@@ -27,13 +27,13 @@ import math
 import os
 import re
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from pathlib import Path
 
 import ipywidgets
 import traitlets
+from IPython.display import display
 from matplotlib.artist import Artist
 from matplotlib.figure import Figure
 from tqdm import tqdm
@@ -50,7 +50,7 @@ NUMBER = re.compile(
 )
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
-_names = Counter()  # how many explorers were made under each name
+_names = set()  # of the explorers made so far
 
 
 class Explorer(traitlets.HasTraits):
@@ -85,7 +85,9 @@ class Explorer(traitlets.HasTraits):
             raise TypeError(
                 "controls: got none, want at least one, such as position=range(10)"
             )
-        taken = [name for name in controls if hasattr(type(self), name)]
+        taken = [
+            name for name in controls if hasattr(type(self), name) or name[0] == "_"
+        ]
         if taken:
             raise ValueError(
                 f"controls: {taken[0]!r} is already a name of the explorer's own, want another"
@@ -99,7 +101,12 @@ class Explorer(traitlets.HasTraits):
         self._artists = self._moved(self.values)
         self._still = self._draw_still()
         self._widget = None
-        self.observe(self._show, list(self._controls))
+
+    def notify_change(self, change: traitlets.Bunch) -> None:
+        """Tell the observers first, linked widgets among them, then redraw: that may raise."""
+        super().notify_change(change)
+        if change.name in self._controls:
+            self._show()
 
     @property
     def values(self) -> dict:
@@ -142,7 +149,7 @@ class Explorer(traitlets.HasTraits):
 
     def _slider(self, name: str, values: tuple) -> ipywidgets.Widget:
         slider = ipywidgets.SelectionSlider(
-            options=[(str(value), value) for value in values],
+            options=[(_label(value), value) for value in values],
             value=getattr(self, name),
             description=_words(name),
             style={"description_width": "6em"},
@@ -151,7 +158,7 @@ class Explorer(traitlets.HasTraits):
         traitlets.link((self, name), (slider, "value"))
         return slider
 
-    def _show(self, _change: object = None) -> None:
+    def _show(self) -> None:
         """Redraw the widget. What goes wrong is shown in it, above what it showed before, and raised."""
         if self._widget is None:
             return
@@ -172,7 +179,9 @@ class Explorer(traitlets.HasTraits):
     def html(self) -> str:
         """The explorer as a piece of a page: drawn as it stands, all settings as data, and the script."""
         packers = self._bake()
-        labels = {name: list(map(str, self._controls[name])) for name in self._controls}
+        labels = {
+            name: list(map(_label, self._controls[name])) for name in self._controls
+        }
         data = {
             "frame": self.frames().index(self.values),
             "controls": list(labels.items()),
@@ -188,6 +197,7 @@ class Explorer(traitlets.HasTraits):
         room = max(packers[-1].texts, key=len) + " mmmmmmmmmm"
         return (
             f"<style>{THEME_CSS}{CSS}</style>"
+            "<noscript><style>.explorer fieldset{display:none!important}</style></noscript>"
             f'<figure class="picture explorer" id="{self._name}">'
             f"<fieldset><legend>{escape(self.title)}</legend>{''.join(rows)}</fieldset>"
             f'{self.svg()}<figcaption data-room="{escape(room)}">'
@@ -205,7 +215,7 @@ class Explorer(traitlets.HasTraits):
             f"<label><span>{escape(_words(name))}</span>"
             f'<input type="range" min="0" max="{len(labels) - 1}" value="{index}" '
             f'autocomplete="off" aria-valuetext="{label}">'
-            f'<output style="width:{width}ch">{label}</output></label>'
+            f'<output style="width:{width}ch" aria-hidden="true">{label}</output></label>'
             f"{button if plays and len(labels) > 2 else ''}"
         )
 
@@ -221,11 +231,12 @@ class Explorer(traitlets.HasTraits):
 
     def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
         view = self.widget._repr_mimebundle_().get(WIDGET_VIEW)
-        return {
-            WIDGET_VIEW: view,
-            "text/html": self.html(),
-            "text/plain": self.sentence,
-        }
+        try:
+            page = self.html()
+        except Exception:
+            display(self.widget)  # alive all the same, at the settings that work
+            raise
+        return {WIDGET_VIEW: view, "text/html": page, "text/plain": self.sentence}
 
     # ---- Drawing ----
 
@@ -253,7 +264,7 @@ class Explorer(traitlets.HasTraits):
 
     def _pieces(self, values: dict) -> list[str]:
         """SVG of the moved artists, then what they share."""
-        return artist_markup(self.figure, self._moved(values), self._name)
+        return artist_markup(self.figure, self._moved(values), f"{self._name}-moving")
 
     def _sentence(self, values: dict) -> str:
         sentence = self._call(self._describe, "describe", values)
@@ -281,6 +292,8 @@ class Explorer(traitlets.HasTraits):
         finally:
             for artist, was_visible in zip(self._artists, visible, strict=True):
                 artist.set_visible(was_visible)
+            # A title finds its place only when all of the figure is drawn.
+            self.figure.draw_without_rendering()
 
     def _svg(self, pieces: list[str]) -> str:
         return self._still + "".join(f"<g>{piece}</g>" for piece in pieces) + "</svg>"
@@ -319,15 +332,6 @@ class _Packer:
         return {"templates": templates, "states": states, "frames": self.frames}
 
 
-def unpack(part: dict, frame: int) -> str:
-    """The text of one frame: what explorer.js does, in Python."""
-    template, numbers = part["states"][part["frames"][frame]]
-    literals = part["templates"][template]
-    return "".join(
-        itertools.chain(*itertools.zip_longest(literals, numbers.split(), fillvalue=""))
-    )
-
-
 def _progress(frames: list[dict], title: str) -> Iterable[dict]:
     """The frames, with a progress bar after five seconds where somebody waits: in a terminal or in JupyterLab.
 
@@ -344,7 +348,8 @@ def _progress(frames: list[dict], title: str) -> Iterable[dict]:
 # ---- Controls ----
 
 
-def _values(name: str, values: Sequence) -> tuple:
+def _values(name: str, values: Iterable) -> tuple:
+    """The values of one control, all of which a slider can reach and a label tells apart."""
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise TypeError(
             f"{name}: got {_kind(values)}, want a range or a list of values"
@@ -353,10 +358,19 @@ def _values(name: str, values: Sequence) -> tuple:
         raise ValueError(
             f"{name}: got {len(values):,} values, want at most {MOST_FRAMES:,} frames in all"
         )
-    values = tuple(values)
+    values = tuple(itertools.islice(values, MOST_FRAMES + 1))
     if not values:
         raise ValueError(f"{name}: got no values, want at least one")
+    labels = set(map(_label, values))
+    if None in values or len(labels) < len(values) or len(set(values)) < len(values):
+        raise ValueError(
+            f"{name}: got None or the same value twice, want different values"
+        )
     return values
+
+
+def _label(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _limit(controls: dict[str, tuple]) -> None:
@@ -400,9 +414,11 @@ def _slug(title: str) -> str:
 
 
 def _unique(name: str) -> str:
-    """`name`, with a number from the second explorer of that name on: ids on a page must differ."""
-    _names[name] += 1
-    return name if _names[name] == 1 else f"{name}-{_names[name]}"
+    """`name`, with a number when an explorer has it already: ids on a page must differ."""
+    numbered = (f"{name}-{n}" for n in itertools.count(2))
+    free = next(n for n in itertools.chain([name], numbered) if n not in _names)
+    _names.add(free)
+    return free
 
 
 def _kind(thing: object) -> str:

@@ -11,6 +11,7 @@ lines 80-161.
 import math
 from collections.abc import Sequence
 from decimal import Context, Decimal, localcontext
+from numbers import Integral, Real
 
 import torch
 from torch import Tensor
@@ -212,13 +213,14 @@ def _exact_inv_freq(d_head: int, base: float) -> tuple[Tensor, Tensor]:
         raise ValueError(
             f"d_head: got {d_head}, want a positive even number, for its dimensions form pairs"
         )
-    if isinstance(base, bool) or not isinstance(base, int | float):
+    if isinstance(base, bool) or not isinstance(base, Real):
         raise TypeError(f"base: got {type(base).__name__}, want a number")
     if not 0 < base < math.inf:
         raise ValueError(f"base: got {base}, want a finite number above 0")
+    exact_base = Decimal(int(base) if isinstance(base, Integral) else float(base))
     with localcontext(Context(prec=40)):
         pairs = range(d_head // 2)
-        exact = [Decimal(base) ** (Decimal(-2 * i) / Decimal(d_head)) for i in pairs]
+        exact = [exact_base ** (Decimal(-2 * i) / Decimal(d_head)) for i in pairs]
         missed = [float(theta - Decimal(float(theta))) for theta in exact]
     nearest = torch.tensor([float(theta) for theta in exact], dtype=torch.float64)
     return nearest, torch.tensor(missed, dtype=torch.float64)

@@ -14,8 +14,9 @@ import traitlets
 import lib.explorer
 from lib import explorers
 from lib.absolute import LearnedPositions
-from lib.explorer import Explorer, _Packer, unpack
+from lib.explorer import Explorer, _Packer
 from lib.picture import COLOURS, new_figure, place
+from tests.packed import unpack
 
 MOST_KILOBYTES = 40  # gzipped, a whole explorer
 
@@ -148,7 +149,7 @@ def test_an_explorer_is_light(baked, name):
 
 def test_the_same_explorer_is_made_of_the_same_characters(monkeypatch):
     def fresh():
-        monkeypatch.setattr(lib.explorer, "_names", lib.explorer.Counter())
+        monkeypatch.setattr(lib.explorer, "_names", set())
         return dot_explorer()[0].html()
 
     assert fresh() == fresh()
@@ -161,10 +162,24 @@ def test_baking_leaves_the_figure_as_it_stood():
     assert list(dot.get_xdata()) == [2]
 
 
-def test_no_id_stands_twice_on_a_page_of_two():
-    page = dot_explorer()[0].html() + dot_explorer()[0].html()
-    ids = re.findall(r'\bid="([^"]+)"', page)
-    assert len(ids) == len(set(ids)) > 2
+def ids(html):
+    return re.findall(r'\bid="([^"]+)"', html)
+
+
+def test_no_id_stands_twice_on_a_page(baked):
+    page = "".join(html for _, html in baked.values())
+    page += dot_explorer()[0].html() + dot_explorer()[0].html()
+    assert len(ids(page)) == len(set(ids(page))) > 20
+
+
+def test_a_title_that_ends_in_a_number_does_not_take_another_s_id(monkeypatch):
+    monkeypatch.setattr(lib.explorer, "_names", set())
+    figure, dot = a_dot()
+    made = [
+        Explorer(figure, lambda n: [dot], str, title=title, n=[1, 2])
+        for title in ("A", "A", "A 2")
+    ]
+    assert len({explorer._name for explorer in made}) == 3
 
 
 def test_titles_labels_and_sentences_are_text_and_never_markup():
@@ -218,26 +233,92 @@ def test_the_course_s_explorers_draw_the_right_numbers(baked):
     assert "1.200 rad, 0.191 turns" in pair.sentence
 
 
-def test_the_table_answers_with_its_own_error(baked):
+def at(explorer, **values):
+    """The explorer's artists at a setting."""
+    for name, value in values.items():
+        setattr(explorer, name, value)
+    explorer.svg()
+    return explorer._artists
+
+
+def test_the_table_lights_the_row_or_answers_with_its_own_error(baked):
     lookup = baked["table lookup"][0]
-    lookup.position = 9
+    light, answer = at(lookup, position=9)
+    row_9 = light.get_y()
     assert lookup.sentence == "Position 9 has a row: a vector of 32 numbers."
-    lookup.position = 10
+    light, answer = at(lookup, position=3)
+    assert row_9 - light.get_y() == 6 * 20 and answer.get_text() == "P[3]"
+    light, answer = at(lookup, position=12)
+    assert light.get_y() == row_9 + 20 and "no such row" in answer.get_text()
     assert (
         lookup.sentence
-        == "IndexError: position 10 is outside the table, which has 10 rows: 0 to 9"
+        == "IndexError: position 12 is outside the table, which has 10 rows: 0 to 9"
     )
+
+
+@pytest.mark.parametrize("position", [0, 7, 128])
+def test_the_clock_hands_stand_at_their_angles(baked, position):
+    artists = at(baked["clock hands"][0], position=position)
+    for pair, (hand, theta) in enumerate(
+        zip(artists[:4], (1, 0.1, 0.01, 0.001), strict=True)
+    ):
+        angle = position * theta
+        assert np.allclose(hand.get_xydata()[1], [np.cos(angle), np.sin(angle)])
+        assert artists[4 + 2 * pair].get_text() == f"{angle:.3f} rad"
+
+
+def test_the_score_curves_are_the_closed_form_and_the_table_s(baked):
+    torch.manual_seed(0)
+    q, k = torch.randn(2, 8, dtype=torch.float64).numpy()
+    turns = np.exp(1j * np.outer(np.arange(21), [1, 0.1, 0.01, 0.001]))
+    terms = ((q[::2] + 1j * q[1::2]) * (k[::2] - 1j * k[1::2]) * turns).real
+    score = baked["score against offset"][0]
+    assert np.allclose(
+        at(score, shift=0, part="whole head")[0].get_ydata(), terms.sum(-1)
+    )
+    assert np.allclose(at(score, shift=35, part="pair 2")[0].get_ydata(), terms[:, 2])
 
 
 def test_a_shift_moves_the_learned_curve_and_not_rope_s(baked):
     score = baked["score against offset"][0]
-    curves = []
-    for shift in (0, 50):
-        score.shift = shift
-        score.svg()
-        curves.append([np.array(artist.get_ydata()) for artist in score._artists])
-    assert np.allclose(curves[0][0], curves[1][0])
-    assert not np.allclose(curves[0][1], curves[1][1], atol=0.5)
+    here, there = (
+        [np.array(a.get_ydata()) for a in at(score, shift=shift)] for shift in (0, 50)
+    )
+    assert np.allclose(here[0], there[0])
+    assert not np.allclose(here[1], there[1], atol=0.5)
+
+
+@pytest.mark.parametrize(("position", "covered"), [(9, 4), (10, 1), (128, 1)])
+def test_the_offset_test_fills_the_dots_that_are_covered(baked, position, covered):
+    test = baked["offset test"][0]
+    line, inside, outside = at(test, position=position)
+    assert list(line.get_xdata()) == [position, position]
+    assert (
+        len(inside.get_xdata()) == covered and len(outside.get_xdata()) == 4 - covered
+    )
+    assert ("no row: IndexError" in test.sentence) == (position > 9)
+    assert ("never trained on: to be measured" in test.sentence) == (position > 9)
+
+
+def test_a_moved_title_stays_in_the_figure():
+    figure, _ = a_dot()
+    title = figure.axes[0].set_title("0")
+
+    def update(n):
+        title.set_text(str(n))
+        return [title]
+
+    html = Explorer(figure, update, lambda n: "", n=range(3)).svg()
+    y = float(re.search(r'<text[^>]*\by="([-\d.]+)"[^>]*>0<', html)[1])
+    assert 0 < y < 100
+
+
+def test_a_progress_bar_is_for_somebody_who_waits(monkeypatch):
+    monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
+    assert lib.explorer._progress([{}], "A").disable
+    monkeypatch.setenv("JPY_SESSION_NAME", "chapter.ipynb")
+    bar = lib.explorer._progress([{}], "A")
+    assert not bar.disable and bar.delay == 5
 
 
 # ---- Faults ----
@@ -258,6 +339,9 @@ def test_an_update_that_fails_later_is_shown_and_raised_and_the_rest_still_works
     with pytest.raises(RuntimeError, match="update failed at n=2"):
         explorer.n = 2
     assert "update failed at n=2: ZeroDivisionError" in error.value
+    assert explorer.widget.children[0].value == 2, (
+        "the slider stands where the value is"
+    )
     explorer.n = 3
     assert error.value == "" and "n is 3." in line.value
     with pytest.raises(RuntimeError, match="update failed at n=2"):
@@ -332,6 +416,20 @@ def test_controls_that_make_no_explorer_are_refused(controls, error, message):
     figure, dot = a_dot()
     with pytest.raises(error, match=message):
         Explorer(figure, lambda **_: [dot], str, **controls)
+
+
+def test_an_explorer_that_cannot_be_baked_is_shown_alive_and_the_fault_raised(
+    monkeypatch,
+):
+    shown = []
+    monkeypatch.setattr(lib.explorer, "display", shown.append)
+    figure, dot = a_dot()
+    explorer = Explorer(
+        figure, lambda n: [dot] if n != 2 else 1 / 0, lambda n: "", n=range(4)
+    )
+    with pytest.raises(RuntimeError, match="update failed at n=2"):
+        explorer._repr_mimebundle_()
+    assert shown == [explorer.widget]
 
 
 def test_the_example_of_the_docstring_runs():

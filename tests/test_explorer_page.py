@@ -8,9 +8,9 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
-from lib.explorer import unpack
 from tests.chapters import ROOT
 from tests.conftest import DESK, PHONE
+from tests.packed import unpack
 
 # Where the course has an explorer: its id, and its page.
 EXPLORERS = {

@@ -17,7 +17,8 @@ from tools.notebooks import METADATA, stale_cells, store
 
 FEWEST_COMPARED_OUTPUTS = 3
 MACHINE_PATH = re.compile(
-    r"(?<![\w.])/(root|home|tmp|usr|opt|work|Users|private)/|[A-Z]:\\\\|site-packages"
+    r"(?<![\w.<])/(root|home|tmp|usr|opt|var|mnt|srv|nix|data|work|Users|private)/"
+    r"|\b[A-Z]:\\\w|file://|~/|site-packages"
 )
 WARNING = re.compile(r"\b\w*Warning\b")
 
@@ -88,6 +89,21 @@ def test_every_code_cell_is_python_and_finds_lib_by_itself(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_no_cell_is_kept_from_being_compared(name):
+    for cell in code_cells(name):
+        assert set(cell.metadata.get("tags", [])) <= {"hide-cell"}
+        assert "NBVAL" not in cell.source
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_displayed_equations_are_written_in_the_one_form_that_is_checked(name):
+    for text in prose(name):
+        assert not re.search(
+            r"\{math\}|\\\[|^\\begin\{(align|equation|gather)\*?\}", text, re.MULTILINE
+        ), text
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_every_displayed_equation_is_followed_by_the_cell_that_computes_it(name):
     cells = read(name).cells
     for cell, following in zip(cells, [*cells[1:], None], strict=True):
@@ -126,6 +142,13 @@ def run_nbval(path):
     )
 
 
+def run_tool(path):
+    command = [sys.executable, "-m", "tools.notebooks", path]
+    return subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=300
+    )
+
+
 def notebook_printing(source, stored):
     cell = nbformat.v4.new_code_cell(source, execution_count=1)
     cell.outputs = [nbformat.v4.new_output("stream", name="stdout", text=stored)]
@@ -155,6 +178,19 @@ def test_a_stale_cell_is_named_after_a_build(tmp_path):
     assert stale_cells(built, built) == []
 
 
+def test_a_result_that_cannot_be_shown_is_no_success(tmp_path):
+    # The kernel reports a cell as done when only showing its result raised.
+    source = "class Broken:\n    def _repr_html_(self):\n        raise ValueError\n\nBroken()"
+    path = tmp_path / "broken.ipynb"
+    nbformat.write(notebook_printing(source, "3\n"), path)
+    assert run_tool(path).returncode == 1
+
+
+def test_the_tool_says_which_notebook_there_is_not():
+    result = run_tool("nothing.ipynb")
+    assert result.returncode == 2 and "nothing.ipynb: no such notebook" in result.stderr
+
+
 def test_storing_leaves_no_draft_behind(tmp_path):
     store(tmp_path / "one.ipynb", notebook_printing("print(3)", "3\n"))
     assert [path.name for path in tmp_path.iterdir()] == ["one.ipynb"]
@@ -164,13 +200,7 @@ def test_the_tool_leaves_a_notebook_that_raises_as_it_was(tmp_path):
     path = tmp_path / "raises.ipynb"
     nbformat.write(notebook_printing("1 / 0", "3\n"), path)
     before = path.read_bytes()
-    result = subprocess.run(
-        [sys.executable, "-m", "tools.notebooks", path],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    result = run_tool(path)
     assert result.returncode == 1 and "left as it was" in result.stderr
     assert path.read_bytes() == before
 

@@ -29,6 +29,7 @@ from lib.decoder import Decoder, DecoderConfig
 RESULT = Path(__file__).parent.parent / "chapters" / "data" / "lengths.json"
 BINS = [0, 32, 64, 80, 96, 128, 256, 512, 1024]  # positions, each bin [start, next)
 TRAINED, LONGEST, BATCH, SEED = 64, 1024, 32, 0
+STEPS = 3000
 
 
 def main() -> None:
@@ -38,10 +39,22 @@ def main() -> None:
     parser.add_argument(
         "--steps",
         type=int,
-        default=3000,
-        help="training steps for each decoder (default: 3000)",
+        default=STEPS,
+        help=f"training steps for each (default: {STEPS})",
     )
-    steps = parser.parse_args().steps
+    parser.add_argument(
+        "--output",
+        type=Path,
+        help=f"where to write (default: chapters/data/{RESULT.name})",
+    )
+    arguments = parser.parse_args()
+    steps, output = arguments.steps, arguments.output or RESULT
+    if steps < 1:
+        parser.error(f"--steps: got {steps}, want at least 1")
+    if steps != STEPS and arguments.output is None:
+        parser.error(
+            "a trial of other length needs --output: the chapters read the full run"
+        )
     train, held_out = standard_library_text()
     result = {
         "settings": {
@@ -71,7 +84,7 @@ def main() -> None:
             result["trained_rows"] = rows_of(model)
         result["perplexity"][position] = perplexity_by_bin(model, held_out)
         print(position, [round(value, 2) for value in result["perplexity"][position]])
-    write_atomically(RESULT, json.dumps(result) + "\n")
+    write_atomically(output, json.dumps(result) + "\n")
 
 
 def standard_library_text() -> tuple[Tensor, Tensor]:
@@ -129,7 +142,7 @@ def rows_of(model: Decoder) -> list[list[float]]:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_suffix(".draft")
     draft.write_text(text)
     os.replace(draft, path)

@@ -22,6 +22,10 @@ METADATA = {
 }
 
 
+class DisplayError(Exception):
+    """A cell ran, and showing its result raised: the kernel reports that as success."""
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description="Run the chapters and store their outputs in place."
@@ -40,13 +44,16 @@ def main() -> int:
     )
     arguments = parser.parse_args()
     paths = arguments.notebooks or sorted(CHAPTERS.glob("*.ipynb"))
+    for path in paths:
+        if path.suffix != ".ipynb" or not path.is_file():
+            parser.error(f"{path}: no such notebook")
     if arguments.built:
         return report_stale(paths, arguments.built)
     for path in paths:
         print(f"running {path.name}", flush=True)
         try:
             store(path, executed(nbformat.read(path, as_version=4), cwd=path.parent))
-        except CellExecutionError as error:
+        except (CellExecutionError, DisplayError) as error:
             print(
                 f"{path.name} was left as it was, for a cell of it raised:\n{error}",
                 file=sys.stderr,
@@ -70,6 +77,9 @@ def executed(notebook: nbformat.NotebookNode, cwd: Path) -> nbformat.NotebookNod
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
             output.get("data", {}).pop(WIDGET_VIEW, None)
+            expected = "raises-exception" in cell.metadata.get("tags", [])
+            if output.output_type == "error" and not expected:
+                raise DisplayError(f"{cell.source}\n{output.ename}: {output.evalue}")
     return notebook
 
 

@@ -3,6 +3,7 @@
 import functools
 import http.server
 import sys
+from pathlib import Path
 
 
 def server(folder: str, ports=range(8000, 8100)) -> http.server.ThreadingHTTPServer:
@@ -18,6 +19,10 @@ def server(folder: str, ports=range(8000, 8100)) -> http.server.ThreadingHTTPSer
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2 or not Path(sys.argv[1]).is_dir():
+        sys.exit(
+            "usage: python -m tools.serve FOLDER, a folder that exists: build the book first"
+        )
     with server(sys.argv[1]) as book:
         print(
             f"The book is at http://127.0.0.1:{book.server_port}/ (Ctrl+C ends this)",

@@ -16,6 +16,7 @@ from lib import explorers
 from lib.absolute import LearnedPositions
 from lib.explorer import Explorer, _Packer
 from lib.picture import COLOURS, new_figure, place
+from tests.chapters import ROOT
 from tests.packed import unpack
 
 MOST_KILOBYTES = 40  # gzipped, a whole explorer
@@ -430,6 +431,17 @@ def test_an_explorer_that_cannot_be_baked_is_shown_alive_and_the_fault_raised(
     with pytest.raises(RuntimeError, match="update failed at n=2"):
         explorer._repr_mimebundle_()
     assert shown == [explorer.widget]
+
+
+def test_the_example_of_the_readme_is_that_of_the_docstring():
+    readme = (ROOT / "README.md").read_text()
+    shown = (
+        re.search(r"(?s)```python\n(.*?)```", readme)[1]
+        .replace("\n", "")
+        .replace(" ", "")
+    )
+    example = lib.explorer.__doc__.split("\n\n    ", 1)[1].rsplit("\n\n`update`", 1)[0]
+    assert shown.endswith(example.replace("\n", "").replace(" ", ""))
 
 
 def test_the_example_of_the_docstring_runs():

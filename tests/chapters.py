@@ -1,5 +1,8 @@
 """The chapters as the tests see them."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import nbformat
@@ -32,3 +35,16 @@ def texts(cell: nbformat.NotebookNode) -> list[str]:
             if kind.startswith("text/"):
                 found.append(content)
     return found
+
+
+def run_nbval(path: Path, **environment: str) -> subprocess.CompletedProcess:
+    """nbval on one notebook, in a process of its own, without this project's pytest settings."""
+    options = ["--nbval", "-q", "-p", "no:cacheprovider", "-c", "/dev/null"]
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", *options, path.name],
+        cwd=path.parent,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )

@@ -8,6 +8,7 @@ import torch
 from torch.nn import functional as F
 
 from lib.absolute import LearnedPositions, sinusoids
+from tests.refusals import NO_POSITIVE_INT, assert_refused
 
 B, T, D, ROWS = 2, 5, 6, 10
 U32 = 2.0**-24  # unit roundoff of float32
@@ -235,16 +236,6 @@ def test_the_error_names_the_size_of_this_table():
 # --- What is no position --------------------------------------------------------------------------
 
 
-def assert_refused(call, error, argument, came):
-    """The call raises just this error, whose message says which argument, what came and what is wanted."""
-    with pytest.raises(error) as caught:
-        call()
-    assert caught.type is error
-    message = str(caught.value)
-    assert message.startswith(f"{argument}: got ") and ", want " in message
-    assert came in message.partition(", want ")[0]
-
-
 @pytest.mark.parametrize(
     "index, argument, came",
     [
@@ -300,23 +291,15 @@ def test_a_start_that_is_no_position_is_a_type_error(table, start_pos, came):
         (torch.zeros(1, B, T, D), ValueError, "[1, 2, 5, 6]"),
         (torch.zeros(B, T, D + 1), ValueError, "[2, 5, 7]"),
         (torch.zeros(B, T, 1), ValueError, "[2, 5, 1]"),
+        (torch.zeros(B, T, D, dtype=torch.int64), TypeError, "torch.int64"),
+        (torch.zeros(B, T, D, dtype=torch.complex64), TypeError, "torch.complex64"),
     ],
 )
 def test_tokens_must_be_vectors_of_the_tables_width(table, x, error, came):
     assert_refused(lambda: table(x), error, "x", came)
 
 
-@pytest.mark.parametrize(
-    "size, error, came",
-    [
-        (0, ValueError, "0"),
-        (-4, ValueError, "-4"),
-        (2.0, TypeError, "2.0 (float)"),
-        (True, TypeError, "True (bool)"),
-        ("2", TypeError, "'2' (str)"),
-        (None, TypeError, "None (NoneType)"),
-    ],
-)
+@pytest.mark.parametrize("size, error, came", NO_POSITIVE_INT)
 def test_a_table_has_a_positive_int_of_rows_and_columns(size, error, came):
     assert_refused(lambda: LearnedPositions(size, D), error, "max_position", came)
     assert_refused(lambda: LearnedPositions(ROWS, size), error, "d", came)

@@ -1,13 +1,11 @@
 """Faults put into lib/rope.py turn the chapters red: not only their stored outputs, their own claims too."""
 
-import os
 import shutil
-import subprocess
-import sys
+from pathlib import Path
 
 import pytest
 
-from tests.chapters import ROOT
+from tests.chapters import ROOT, run_nbval
 
 CHAPTER = "02_rotary.ipynb"
 MUTATIONS = {
@@ -44,26 +42,8 @@ def run_chapter(folder, replacements):
         )
         source = source.replace(old, new)
     rope.write_text(source)
-    shutil.copy(ROOT / "chapters" / CHAPTER, folder)
-    return subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pytest",
-            "--nbval",
-            "-q",
-            "-p",
-            "no:cacheprovider",
-            "-c",
-            "/dev/null",
-            CHAPTER,
-        ],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(folder)},
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
+    chapter = shutil.copy(ROOT / "chapters" / CHAPTER, folder)
+    return run_nbval(Path(chapter), PYTHONPATH=str(folder))
 
 
 def test_the_copied_chapter_is_green_without_a_fault(tmp_path):

@@ -12,7 +12,7 @@ import nbformat
 import pytest
 import yaml
 
-from tests.chapters import NAMES, PATHS, ROOT, code_cells, prose, read, texts
+from tests.chapters import NAMES, PATHS, ROOT, code_cells, prose, read, run_nbval, texts
 from tools.notebooks import METADATA, stale_cells, store
 
 FEWEST_COMPARED_OUTPUTS = 3
@@ -122,24 +122,6 @@ def test_the_head_says_what_to_expect_and_a_prediction_is_asked(name):
 
 
 # --- nbval turns red when it should ---------------------------------------------------------------
-
-
-def run_nbval(path):
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "--nbval",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-c",
-        "/dev/null",
-        path.name,
-    ]
-    return subprocess.run(
-        command, cwd=path.parent, capture_output=True, text=True, timeout=300
-    )
 
 
 def run_tool(path):

@@ -24,6 +24,7 @@ from lib.rope import (
     rotate_pair,
     rotation_angles,
 )
+from tests.refusals import NO_POSITIVE_INT, assert_refused
 
 B, T, H, H_KV, D_HEAD, PAIRS = 2, 5, 6, 3, 8, 4
 U32, U64 = 2.0**-24, 2.0**-53
@@ -577,16 +578,6 @@ def test_gradients_of_attention_are_right():
 # --- Bad input ------------------------------------------------------------------------------------
 
 
-def assert_refused(call, error, argument, came):
-    """The call raises just this error, whose message says which argument, what came and what is wanted."""
-    with pytest.raises(error) as caught:
-        call()
-    assert caught.type is error
-    message = str(caught.value)
-    assert message.startswith(f"{argument}: got ") and ", want " in message
-    assert came in message.partition(", want ")[0]
-
-
 TAKES_D_HEAD = {
     "inv_freq": lambda d_head, base=10_000.0: inv_freq(d_head, base),
     "rotation_angles": lambda d_head, base=10_000.0: rotation_angles(3, d_head, base),
@@ -633,6 +624,11 @@ def test_d_head_must_be_a_positive_even_int(call, d_head, error, came):
 )
 def test_base_must_be_a_finite_number_above_0(call, base, error, came):
     assert_refused(lambda: call(8, base), error, "base", came)
+
+
+@pytest.mark.parametrize("base", [np.int64(10_000), np.float32(10_000), 10_000])
+def test_numpys_and_pythons_numbers_are_bases(base):
+    assert torch.equal(inv_freq(8, base), inv_freq(8))
 
 
 def test_a_base_too_large_for_a_float_is_still_a_number():
@@ -683,17 +679,7 @@ def test_a_position_whose_angle_overflows_float64_is_refused():
     )
 
 
-@pytest.mark.parametrize(
-    "rows, error, came",
-    [
-        (0, ValueError, "0"),
-        (-1, ValueError, "-1"),
-        (2.5, TypeError, "2.5 (float)"),
-        (True, TypeError, "True (bool)"),
-        ("10", TypeError, "'10' (str)"),
-        (None, TypeError, "None (NoneType)"),
-    ],
-)
+@pytest.mark.parametrize("rows, error, came", NO_POSITIVE_INT)
 def test_max_seq_len_must_be_a_positive_int(rows, error, came):
     assert_refused(lambda: precompute_freqs_cis(8, rows), error, "max_seq_len", came)
 

@@ -20,6 +20,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from lib.checks import as_int
 
 BASE = 10_000.0  # Llama 2's base; public code often calls it theta
+COMPLEX = {torch.float32: torch.complex64, torch.float64: torch.complex128}
 
 
 # --- Frequencies and angles -----------------------------------------------------------
@@ -133,9 +134,10 @@ def _rotate(x: Tensor, freqs_cis: Tensor) -> Tensor:
     """x [B, T, h, d_head], its pairs times freqs_cis [B or 1, T, 1, d_head/2]."""
     work = torch.promote_types(x.dtype, torch.float32)
     pairs = x.to(work).unflatten(-1, (-1, 2))
-    if not _viewable_as_complex(pairs):
+    # The compiler cannot ask where a tensor lies in memory; a copy that it can fuse away.
+    if torch.compiler.is_compiling() or not _viewable_as_complex(pairs):
         pairs = pairs.clone(memory_format=torch.contiguous_format)
-    rotated = torch.view_as_complex(pairs) * freqs_cis.to(work.to_complex())
+    rotated = torch.view_as_complex(pairs) * freqs_cis.to(COMPLEX[work])
     return torch.view_as_real(rotated).flatten(-2).to(x.dtype)
 
 

@@ -575,6 +575,17 @@ def test_gradients_of_attention_are_right():
     )
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
+def test_the_compiler_takes_the_rotation_in_one_piece(dtype):
+    xq, xk = random_heads(H, dtype), random_heads(H_KV, dtype, seed=1)
+    table = table_at(random_positions(T))
+    compiled = torch.compile(apply_rotary_emb, fullgraph=True, backend="eager")
+    for ours, theirs in zip(
+        compiled(xq, xk, table), apply_rotary_emb(xq, xk, table), strict=True
+    ):
+        assert torch.equal(ours, theirs)
+
+
 # --- Bad input ------------------------------------------------------------------------------------
 
 

@@ -6,8 +6,9 @@
 
   // A template as nodes, with the places in them that change: attributes and texts, in the order of their numbers.
   const compile = (literals) => {
-    const group = document.createElementNS("http://www.w3.org/2000/svg", "g");
-    group.innerHTML = literals.join(HOLE);
+    const draft = document.createElement("template"); // not on the page: nobody draws a hole
+    draft.innerHTML = `<svg><g>${literals.join(HOLE)}</g></svg>`;
+    const group = draft.content.querySelector("g");
     const places = [];
     const note = (text, set) => {
       const pieces = text.split(HOLE);
@@ -32,8 +33,6 @@
       const [wanted, filling] = part.states[state];
       const numbers = filling.split(" ");
       const { nodes, places } = (compiled[wanted] ??= compile(part.templates[wanted]));
-      if (wanted !== template) element.replaceChildren(...nodes);
-      template = wanted;
       let used = 0;
       for (const place of places) {
         const next = used + place.pieces.length - 1;
@@ -41,6 +40,8 @@
         used = next;
         if (text !== place.text) place.set((place.text = text));
       }
+      if (wanted !== template) element.replaceChildren(...nodes);
+      template = wanted;
     };
   };
 

@@ -15,10 +15,23 @@
 
     Explorer(figure, update, describe, title="A wave", k=range(1, 9))
 
-`update` moves a few artists of the figure and returns them, always the same ones; `describe` says in a
-sentence what the figure then shows. Both are called with a value of every control, by name. In JupyterLab the
-sliders are ipywidgets. On a page every frame is there already: it was drawn when the cell ran, and a small
-script (explorer.js, part of the output) puts it in place.
+Sizes are in points: `new_figure(width, height)`, up to about 400 wide, and `place` counts
+from the top left corner and leaves the room that labels need to you. Colours are those of
+`COLOURS`, because they follow the theme; any other is an error.
+
+`update` moves a few artists of the figure and returns them as a list, always the same
+ones: lines, patches, texts, a scatter with any number of points (of a bar chart its bars:
+`[*bars]`). An artist is hidden with `set_visible(False)`. `describe` says in a sentence
+what the figure then shows. Both are called with a value of every control, by name;
+controls are ranges or lists of numbers or strings.
+
+In JupyterLab the sliders are ipywidgets. On a page every frame is there already: it was
+drawn when the cell ran, and a small script (explorer.js, part of the output) puts it in
+place. The page's address keeps the setting, `#a-wave?k=3`; a second explorer of one title
+is `a-wave-2`. `python -m tools.notebooks FILE` stores a notebook with its explorers as a
+page shows them. nbconvert prefers the live widget of a notebook saved from JupyterLab,
+which a page cannot run, unless it is told:
+`--NbConvertBase.display_data_priority="['text/html', 'text/plain']"`.
 """
 
 import itertools
@@ -189,9 +202,11 @@ class Explorer(traitlets.HasTraits):
         }
         packed = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
         packed = packed.replace("<", "\\u003c")  # no text in it can end the script
-        rows = (
-            self._row_html(*row, plays=n == 0) for n, row in enumerate(labels.items())
-        )
+        width = max(len(label) for row in labels.values() for label in row)
+        rows = [
+            self._row_html(*row, width, plays=n == 0)
+            for n, row in enumerate(labels.items())
+        ]
         # The page keeps room for the longest sentence, so that nothing jumps. A shorter
         # one may break into more lines, hence a word more.
         room = max(packers[-1].texts, key=len) + " mmmmmmmmmm"
@@ -206,10 +221,9 @@ class Explorer(traitlets.HasTraits):
             f"</figure><script>{SCRIPT}</script>"
         )
 
-    def _row_html(self, name: str, labels: list[str], plays: bool) -> str:
+    def _row_html(self, name: str, labels: list[str], width: int, plays: bool) -> str:
         index = self._controls[name].index(getattr(self, name))
         label = escape(labels[index])
-        width = max(map(len, labels))
         button = '<button type="button" aria-label="Play">▶</button>'
         return (
             f"<label><span>{escape(_words(name))}</span>"
@@ -245,20 +259,21 @@ class Explorer(traitlets.HasTraits):
         artists = self._call(self._update, "update", values)
         if isinstance(artists, Artist) or not isinstance(artists, Iterable):
             raise TypeError(
-                f"update: returned {_kind(artists)}, want a list of the artists it moved"
+                f"update: returned {_kind(artists)} at {_setting(values)}, want a list of the artists it moved"
             )
         artists = list(artists)
         strangers = [artist for artist in artists if not isinstance(artist, Artist)]
         if strangers or not artists:
             found = _kind(strangers[0]) if strangers else "no artist"
             raise TypeError(
-                f"update: returned {found} in its list, want the artists it moved"
+                f"update: returned {found} in its list at {_setting(values)}, want the artists it moved"
             )
         known = getattr(self, "_artists", artists)
         if [id(artist) for artist in artists] != [id(artist) for artist in known]:
             raise ValueError(
-                f"update: returned {len(artists)} artists at {_setting(values)}, which are not the {len(known)} it "
-                "returned first; want the same ones every time (hide one with set_visible(False))"
+                f"update: returned other artists at {_setting(values)} ({len(artists)}) than the "
+                f"first time ({len(known)}), want the same ones every time: hide one with "
+                "set_visible(False)"
             )
         return artists
 
@@ -269,7 +284,9 @@ class Explorer(traitlets.HasTraits):
     def _sentence(self, values: dict) -> str:
         sentence = self._call(self._describe, "describe", values)
         if not isinstance(sentence, str):
-            raise TypeError(f"describe: returned {_kind(sentence)}, want a sentence")
+            raise TypeError(
+                f"describe: returned {_kind(sentence)} at {_setting(values)}, want a sentence"
+            )
         return sentence
 
     def _call(self, function: Callable, name: str, values: dict) -> object:

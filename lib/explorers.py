@@ -46,7 +46,7 @@ def table_lookup(table: LearnedPositions, positions: range = range(13)) -> Explo
             axes.text(
                 78 + 44 * column,
                 38 + 20 * row,
-                f"{value:+.3f}".replace("-", "−"),
+                _entry(value),
                 color=MUTED,
                 ha="right",
             )
@@ -91,7 +91,7 @@ def rotated_pair(q: Tensor, k: Tensor, positions: range = range(129)) -> Explore
     theta = inv_freq(len(q)).numpy()
     limit = 1.15 * np.abs(pairs).max()
     with new_figure(400, 300) as figure:
-        axes = _plane(place(figure, 20, 10, 280, 280), limit)
+        axes = _plane(place(figure, 10, 10, 280, 280), limit)
         vectors = []
         for colour, marker, name in ((BLUE, "o", "q"), (ORANGE, "s", "k")):
             (circle,) = axes.plot([], [], color=GRID, lw=1)
@@ -196,10 +196,10 @@ def clock_hands(d_head: int, positions: range = range(129)) -> Explorer:
 
     def describe(position):
         turns = [
-            f"pair {pair} {angle / (2 * math.pi):.3f}"
+            f"pair {pair} by {angle / (2 * math.pi):.3f}"
             for pair, angle in enumerate(position * theta)
         ]
-        return f"At position {position}, in turns: {', '.join(turns)}."
+        return f"At position {position}, turned: {', '.join(turns)} turns."
 
     return Explorer(
         figure, update, describe, title="All pairs as clock hands", position=positions
@@ -253,11 +253,12 @@ def score_against_offset(
                 108,
                 xlim=(-0.5, max_offset + 0.5),
                 xticks=range(0, max_offset + 1, 5),
-                ylim=(-1.1 * limit, 1.1 * limit),
+                ylim=(-1.25 * limit, 1.25 * limit),
             )
             axes.axhline(0, color=GRID, lw=0.75)
             axes.axvline(told, color=GRID, lw=0.75)
-            axes.set_ylabel("score q · k", labelpad=2)
+            axes.set_ylabel("score q · k")
+            axes.yaxis.set_label_coords(-0.095, 0.5)
             write(figure, 46, 14 + 158 * n, name, weight="bold", color=colour)
             curves += axes.plot([], [], color=colour, marker="os"[n], ms=4)
         axes.set_xlabel("offset m − n (tokens)", labelpad=2)
@@ -295,7 +296,7 @@ def offset_test(
     heights = [0, 1, 2.5, 3.5]
     with new_figure(400, 206) as figure:
         axes = place(figure, 132, 8, 256, 150, xlim=(-1, last + 1), ylim=(4.2, -0.7))
-        axes.set_xlabel("position in a text read from its start (tokens)", labelpad=2)
+        axes.set_xlabel("position in a text read from its start (tokens)", labelpad=5)
         axes.set_yticks(heights, [f"{method}: {what}" for method, what, *_ in bars])
         axes.spines["left"].set_visible(False)
         axes.tick_params(axis="y", length=0)
@@ -304,7 +305,14 @@ def offset_test(
             bar = Rectangle((-0.5, y - 0.3), end, 0.6, fc=fill, ec=colour, lw=1.25)
             axes.add_patch(bar)
         (here,) = axes.plot([], [], color=INK, lw=1.25)
-        dots = {"color": INK, "ls": "", "marker": "o", "ms": 7, "mew": 1.5}
+        dots = {
+            "color": INK,
+            "ls": "",
+            "marker": "o",
+            "ms": 7,
+            "mew": 1.5,
+            "clip_on": False,
+        }
         (inside,) = axes.plot([], [], **dots)
         (outside,) = axes.plot([], [], **dots, mfc=PAPER)
 
@@ -345,6 +353,11 @@ def _plane(axes: Axes, limit: float, cross: bool = True) -> Axes:
         axes.axhline(0, color=GRID, lw=0.75)
         axes.axvline(0, color=GRID, lw=0.75)
     return axes
+
+
+def _entry(value: float) -> str:
+    text = f"{value:+.3f}".replace("-", "−")
+    return "0.000" if text in ("+0.000", "−0.000") else text
 
 
 def _signed(number: Tensor) -> str:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import nbformat
 
+from tools.notebooks import METADATA
+
 ROOT = Path(__file__).parent.parent
 PATHS = sorted((ROOT / "chapters").glob("*.ipynb"))
 NAMES = [path.stem for path in PATHS]
@@ -48,3 +50,16 @@ def run_nbval(path: Path, **environment: str) -> subprocess.CompletedProcess:
         text=True,
         timeout=600,
     )
+
+
+def rotated_pair_notebook() -> nbformat.NotebookNode:
+    """The cells of chapter 2 that lead to its explorer of a rotated pair, not yet run."""
+    cells = code_cells("02_rotary")
+    wanted = [cells[0]]
+    wanted += [
+        cell for cell in cells if cell.source.startswith("torch.manual_seed(201)")
+    ]
+    wanted += [cell for cell in cells if cell.source == "explorers.rotated_pair(q, k)"]
+    assert len(wanted) == 3
+    fresh = [nbformat.v4.new_code_cell(cell.source) for cell in wanted]
+    return nbformat.v4.new_notebook(cells=fresh, metadata=METADATA)

@@ -377,7 +377,7 @@ def test_an_update_that_changes_its_artists_is_told():
     )
     with pytest.raises(
         ValueError,
-        match="update: returned 2 artists at n=2, which are not the 1 it returned first",
+        match=r"update: returned other artists at n=2 \(2\) than the first time \(1\)",
     ):
         explorer.html()
 
@@ -385,7 +385,9 @@ def test_an_update_that_changes_its_artists_is_told():
 def test_a_describe_that_returns_no_sentence_is_told():
     figure, dot = a_dot()
     explorer = Explorer(figure, lambda n: [dot], lambda n: n, n=range(4))
-    with pytest.raises(TypeError, match="describe: returned int '0', want a sentence"):
+    with pytest.raises(
+        TypeError, match="describe: returned int '0' at n=0, want a sentence"
+    ):
         explorer.html()
 
 
@@ -440,12 +442,12 @@ def test_the_example_of_the_readme_is_that_of_the_docstring():
         .replace("\n", "")
         .replace(" ", "")
     )
-    example = lib.explorer.__doc__.split("\n\n    ", 1)[1].rsplit("\n\n`update`", 1)[0]
+    example = lib.explorer.__doc__.split("\n\n    ", 1)[1].split("\n\nSizes are", 1)[0]
     assert shown.endswith(example.replace("\n", "").replace(" ", ""))
 
 
 def test_the_example_of_the_docstring_runs():
-    example = lib.explorer.__doc__.split("\n\n    ", 1)[1].rsplit("\n\n`update`", 1)[0]
+    example = lib.explorer.__doc__.split("\n\n    ", 1)[1].split("\n\nSizes are", 1)[0]
     source = "\n".join(
         line.removeprefix("    ") for line in ("    " + example).split("\n")
     )

@@ -9,8 +9,7 @@ import time
 import nbformat
 import pytest
 
-from tests.chapters import code_cells
-from tools.notebooks import METADATA
+from tests.chapters import rotated_pair_notebook
 
 START = 60  # seconds for a slow machine to start the server, the page or the kernel
 
@@ -61,18 +60,7 @@ def wait_for_url(runtime, server):
 
 def test_the_sliders_of_a_chapter_move_in_jupyterlab(lab, browser):
     folder, address = lab
-    cells = code_cells("02_rotary")
-    wanted = [
-        cells[0],
-        *(c for c in cells if "torch.randn(d_head, dtype=torch.float64)" in c.source),
-    ]
-    wanted += [cell for cell in cells if cell.source == "explorers.rotated_pair(q, k)"]
-    assert len(wanted) == 3
-    fresh = [nbformat.v4.new_code_cell(cell.source) for cell in wanted]
-    nbformat.write(
-        nbformat.v4.new_notebook(cells=fresh, metadata=METADATA),
-        folder / "explorer.ipynb",
-    )
+    nbformat.write(rotated_pair_notebook(), folder / "explorer.ipynb")
 
     page = browser.new_page(viewport={"width": 1280, "height": 1600})
     page.set_default_timeout(START * 1000)

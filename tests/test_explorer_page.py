@@ -5,10 +5,11 @@ import subprocess
 import sys
 from urllib.parse import parse_qs, urlsplit
 
+import nbformat
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
-from tests.chapters import ROOT
+from tests.chapters import ROOT, rotated_pair_notebook
 from tests.conftest import DESK, PHONE
 from tests.packed import unpack
 
@@ -90,10 +91,15 @@ class OnPage:
 
 @pytest.fixture
 def explorer(visit):
-    def open_explorer(name, **options):
-        return OnPage(visit(EXPLORERS[name], **options).page, name)
+    """Opens an explorer's page; at the end of the test no page must have complained, moved or not."""
+    visits = []
 
-    return open_explorer
+    def open_explorer(name, **options):
+        visits.append(visit(EXPLORERS[name], **options))
+        return OnPage(visits[-1].page, name)
+
+    yield open_explorer
+    assert [seen.complaints for seen in visits] == [[] for _ in visits]
 
 
 @pytest.mark.parametrize("name", EXPLORERS)
@@ -277,20 +283,24 @@ def test_on_paper_the_picture_and_its_sentence_stay(explorer):
     assert ink == "rgb(89, 101, 113)", "the light palette"
 
 
-def test_nbconvert_s_page_moves_too(visit, tmp_path):
-    notebook = ROOT / "chapters" / "02_rotary.ipynb"
-    command = [
-        sys.executable,
-        "-m",
-        "nbconvert",
-        "--to",
-        "html",
-        "--output-dir",
-        tmp_path,
-        notebook,
-    ]
-    subprocess.run(command, check=True, capture_output=True)
-    page = visit("02_rotary.html", base=tmp_path.as_uri() + "/").page
+@pytest.mark.parametrize(
+    "options",
+    [
+        [ROOT / "chapters" / "02_rotary.ipynb"],
+        [
+            "explorer.ipynb",
+            "--execute",
+            "--NbConvertBase.display_data_priority=['text/html', 'text/plain']",
+        ],
+    ],
+    ids=["a stored chapter", "run by nbconvert"],
+)
+def test_nbconvert_s_page_moves_too(visit, tmp_path, options):
+    nbformat.write(rotated_pair_notebook(), tmp_path / "explorer.ipynb")
+    command = [sys.executable, "-m", "nbconvert", *options, "--to", "html"]
+    command += ["--output-dir", tmp_path, "--output", "page"]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    page = visit("page.html", base=tmp_path.as_uri() + "/").page
     seen = OnPage(page, "a-rotated-pair")
     seen.inputs.nth(0).focus()
     seen.page.keyboard.press("ArrowRight")

@@ -105,6 +105,18 @@ def test_text_code_and_captions_have_contrast(visit, path, theme):
     assert [text for text in texts if text[0] < LEAST_CONTRAST] == []
 
 
+@pytest.mark.parametrize("path", CHAPTERS)
+def test_paper_is_light_even_when_the_screen_is_dark(visit, path):
+    page = visit(path, theme="dark").page
+    page.emulate_media(media="print")
+    page.wait_for_function("document.documentElement.dataset.theme === 'light'")
+    texts = page.evaluate(CONTRASTS, ".bd-article")
+    assert len(texts) > 20
+    assert [text for text in texts if text[0] < LEAST_CONTRAST] == []
+    page.emulate_media(media="screen")
+    page.wait_for_function("document.documentElement.dataset.theme === 'dark'")
+
+
 def test_theme_switch_changes_the_theme_and_the_choice_stays(visit):
     page = visit(CHAPTERS[0]).page
     themes = []

@@ -172,7 +172,7 @@ class Explorer(traitlets.HasTraits):
         return slider
 
     def _show(self) -> None:
-        """Redraw the widget. What goes wrong is shown in it, above what it showed before, and raised."""
+        """Redraw the widget. What goes wrong is shown under the last good picture, and raised."""
         if self._widget is None:
             return
         try:
@@ -298,7 +298,7 @@ class Explorer(traitlets.HasTraits):
             ) from error
 
     def _draw_still(self) -> str:
-        """The figure without the artists that move, closed by a mark where they go."""
+        """The figure without the artists that move, cut before its end: there they go."""
         visible = [artist.get_visible() for artist in self._artists]
         for artist in self._artists:
             artist.set_visible(False)

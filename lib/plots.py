@@ -20,6 +20,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 from torch import Tensor
 
 from lib.picture import COLOURS, Picture, new_figure, place, write
+from lib.rope import rotate_pair
 
 Numbers = Tensor | np.ndarray | Sequence
 
@@ -845,11 +846,9 @@ def _spread(count: int, most: int) -> np.ndarray:
 
 
 def _rotate(pairs: np.ndarray, angles: np.ndarray) -> np.ndarray:
-    cos, sin = np.cos(angles), np.sin(angles)
-    return np.stack(
-        [pairs[:, 0] * cos - pairs[:, 1] * sin, pairs[:, 0] * sin + pairs[:, 1] * cos],
-        axis=-1,
-    )
+    """pairs [n_pairs, 2], each turned by its angle, with the course's own rotation."""
+    x, y = torch.from_numpy(pairs).unbind(-1)
+    return torch.stack(rotate_pair(x, y, torch.from_numpy(angles)), dim=-1).numpy()
 
 
 def _tiles(axes: Axes, values: np.ndarray) -> None:

@@ -59,20 +59,23 @@ def address(html):
         server.shutdown()
 
 
-@pytest.fixture(scope="session")
-def browser():
-    playwright = pytest.importorskip("playwright.sync_api")
-    path = next(
-        filter(
-            None, map(shutil.which, ["chromium", "chromium-browser", "google-chrome"])
-        ),
-        None,
-    )
+def browser_path() -> str:
+    """Where this machine's Chromium or Chrome is."""
+    names = ["chromium", "chromium-browser", "google-chrome"]
+    path = next(filter(None, map(shutil.which, names)), None)
     assert path, (
         "no browser found: `make test` installs one, or install Chromium or Google Chrome"
     )
+    return path
+
+
+@pytest.fixture(scope="session")
+def browser():
+    playwright = pytest.importorskip("playwright.sync_api")
     with playwright.sync_playwright() as driver:
-        chromium = driver.chromium.launch(executable_path=path, args=BROWSER_OPTIONS)
+        chromium = driver.chromium.launch(
+            executable_path=browser_path(), args=BROWSER_OPTIONS
+        )
         yield chromium
         chromium.close()
 

@@ -298,14 +298,15 @@ def half_split(x):
     return torch.cat((x[..., 0::2], x[..., 1::2]), dim=-1)
 
 
+def heads_positions_and_rope(base):
+    """xq, xk, a position for each token of each row, and transformers' word for plain RoPE."""
+    rope = {"rope_type": "default", "rope_theta": base}
+    return random_heads(H), random_heads(H_KV, seed=1), random_positions(B, T), rope
+
+
 @pytest.mark.parametrize("base", [10_000.0, 500_000.0])
 def test_rotation_agrees_with_transformers_llama_at_positions_of_each_row(hf, base):
-    xq, xk, positions = (
-        random_heads(H),
-        random_heads(H_KV, seed=1),
-        random_positions(B, T),
-    )
-    rope = {"rope_type": "default", "rope_theta": base}
+    xq, xk, positions, rope = heads_positions_and_rope(base)
     config = hf.LlamaConfig(
         hidden_size=H * D_HEAD, num_attention_heads=H, rope_parameters=rope
     )
@@ -321,12 +322,7 @@ def test_rotation_agrees_with_transformers_llama_at_positions_of_each_row(hf, ba
 
 @pytest.mark.parametrize("base", [10_000.0, 500_000.0])
 def test_rotation_agrees_with_transformers_llama4_at_positions_of_each_row(hf, base):
-    xq, xk, positions = (
-        random_heads(H),
-        random_heads(H_KV, seed=1),
-        random_positions(B, T),
-    )
-    rope = {"rope_type": "default", "rope_theta": base}
+    xq, xk, positions, rope = heads_positions_and_rope(base)
     config = hf.Llama4TextConfig(
         hidden_size=H * D_HEAD,
         num_attention_heads=H,

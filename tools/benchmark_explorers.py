@@ -7,7 +7,6 @@ fresh Matplotlib figure, in the same kernel. Wants a quiet machine.
 """
 
 import gzip
-import shutil
 import statistics
 import tempfile
 import time
@@ -22,7 +21,7 @@ from lib import explorers
 from lib.absolute import LearnedPositions
 from lib.explorer import Explorer
 from lib.show import table
-from tests.conftest import BROWSER_OPTIONS
+from tests.conftest import BROWSER_OPTIONS, browser_path
 
 REDRAW = """async () => {
   const figure = document.querySelector(".explorer");
@@ -134,9 +133,10 @@ def beside_interact() -> tuple[float, float]:
 
 def main() -> None:
     rows = []
-    path = next(filter(None, map(shutil.which, ["chromium", "google-chrome"])))
     with sync_playwright() as driver, tempfile.TemporaryDirectory() as folder:
-        browser = driver.chromium.launch(executable_path=path, args=BROWSER_OPTIONS)
+        browser = driver.chromium.launch(
+            executable_path=browser_path(), args=BROWSER_OPTIONS
+        )
         for explorer in course():
             start = time.perf_counter()
             html = explorer.html()

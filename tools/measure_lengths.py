@@ -13,7 +13,6 @@ arithmetic, verdicts should not.
 import argparse
 import json
 import math
-import os
 import platform
 import sysconfig
 from itertools import pairwise
@@ -25,6 +24,7 @@ from torch.nn import functional as F
 from tqdm import trange
 
 from lib.decoder import Decoder, DecoderConfig
+from tools.files import write_atomically
 
 RESULT = Path(__file__).parent.parent / "chapters" / "data" / "lengths.json"
 BINS = [0, 32, 64, 80, 96, 128, 256, 512, 1024]  # positions, each bin [start, next)
@@ -139,13 +139,6 @@ def rows_of(model: Decoder) -> list[list[float]]:
     return [
         [round(value, 4) for value in row] for row in model.positions[:TRAINED].tolist()
     ]
-
-
-def write_atomically(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_suffix(".draft")
-    draft.write_text(text)
-    os.replace(draft, path)
 
 
 if __name__ == "__main__":

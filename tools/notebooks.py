@@ -6,13 +6,14 @@ python -m tools.notebooks --built DIRECTORY      say which stored outputs differ
 """
 
 import argparse
-import os
 import sys
 from pathlib import Path
 
 import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
+
+from tools.files import write_atomically
 
 CHAPTERS = Path(__file__).parent.parent / "chapters"
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"  # names a live widget: of no use once stored
@@ -84,10 +85,8 @@ def executed(notebook: nbformat.NotebookNode, cwd: Path) -> nbformat.NotebookNod
 
 
 def store(path: Path, notebook: nbformat.NotebookNode) -> None:
-    """Write the notebook whole or not at all."""
-    draft = path.with_suffix(".draft")
-    nbformat.write(notebook, draft)
-    os.replace(draft, path)
+    """Write the notebook in place of the stored one."""
+    write_atomically(path, nbformat.writes(notebook) + "\n")
 
 
 def report_stale(paths: list[Path], built: Path) -> int:

@@ -6,7 +6,7 @@
     Picture(figure, "A line from (0, 2) to (1, 3).")
 
 The SVG follows the page: it scales with the column, takes the page's font, and changes colour with the
-light and dark theme, because every colour in it is a CSS variable from `PALETTE`. The same numbers always
+light and dark theme, because every colour in it is a CSS variable of `lib.theme`. The same numbers always
 give the same characters, on any machine: nothing is random or dated, and all coordinates are rounded.
 Nothing here changes Matplotlib's settings or opens a window.
 """
@@ -26,20 +26,8 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import RendererSVG
 from matplotlib.figure import Figure
 
-# name: (on a light page, on a dark page). Safe for colour-blind readers, after Okabe and Ito. Ink and hues
-# have at least 4.5:1 contrast with the page, so that they may be text.
-PALETTE = {
-    "ink": ("#1f2933", "#e4e7eb"),
-    "muted": ("#596571", "#a4afba"),
-    "grid": ("#d3d9df", "#3b4550"),
-    "surface": ("#f0f3f6", "#20272f"),
-    "paper": ("#ffffff", "#14181e"),
-    "blue": ("#0068a8", "#56b4e9"),
-    "orange": ("#b84c00", "#f0a04b"),
-    "green": ("#00785a", "#3ecfa0"),
-    "pink": ("#a63f7c", "#e79ac6"),
-}
-COLOURS = {name: light for name, (light, _) in PALETTE.items()}
+from lib.theme import COLOURS, FONT, theme_css
+
 _NAMES = {light: name for name, light in COLOURS.items()}
 
 STYLE = {
@@ -71,23 +59,7 @@ STYLE = {
     "svg.hashsalt": "picture",  # ids by content, not by chance
 }
 
-FONT = "var(--pst-font-family-base, var(--jp-ui-font-family, system-ui, sans-serif))"
-
-
-def _variables(which: int) -> str:
-    return "".join(
-        f"--pic-{name}:{pair[which]};"
-        for name, pair in PALETTE.items()
-        if name != "paper"
-    )
-
-
-# Light unless the page says dark (the book's theme, JupyterLab, VS Code), and always light on paper.
-THEME_CSS = (
-    f".picture{{{_variables(0)}--pic-paper:#ffffff}}"
-    f"@media screen{{.picture{{--pic-paper:var(--pst-color-background,var(--jp-layout-color0,#ffffff))}}"
-    f'html[data-theme="dark"] .picture,body[data-jp-theme-light="false"] .picture,'
-    f"body.vscode-dark .picture{{{_variables(1)}}}}}"
+THEME_CSS = theme_css(".picture") + (
     ".pictures{display:flex;flex-wrap:wrap;gap:1rem 2rem;align-items:flex-start}"
     ".picture{flex:1 1 0;min-width:min(100%,17rem);margin:.5rem 0;padding:0;break-inside:avoid}"
     ".picture svg{display:block;width:100%;height:auto;margin:0 0 .5rem;overflow:visible}"

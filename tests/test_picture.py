@@ -6,15 +6,8 @@ import xml.etree.ElementTree as ElementTree
 import matplotlib
 import pytest
 
-from lib.picture import (
-    COLOURS,
-    PALETTE,
-    Picture,
-    new_figure,
-    place,
-    svg_markup,
-    tidy_attribute,
-)
+from lib.picture import Picture, new_figure, place, svg_markup, tidy_attribute
+from lib.theme import COLOURS, PALETTE
 
 BACKGROUNDS = (
     ("#ffffff", "#ffffff"),

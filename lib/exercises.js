@@ -1,0 +1,287 @@
+// Brings every exercise on the page to life: no kernel, no library, no request. Reads and judges as lib/answers.py does;
+// tests/answer_cases.py holds both to one table. What was answered stays in this browser's own storage.
+(() => {
+  const STORE = "where-a-token-stands/";
+  const BLANK = "[ \\t\\r\\n\\u00a0\\u2009\\u202f]";
+  const SAME = { "−": "-", "–": "-", "×": "*", "·": "*", "÷": "/", "π": "pi" };
+  const PLAIN = "(?:[0-9]+\\.?[0-9]*|\\.[0-9]+)";
+  const GROUPED = "[1-9][0-9]{0,2}(?:,[0-9]{3}|[ _'][0-9]{3})+(?![0-9])(?:\\.[0-9]*)?";
+  const token = (number) => new RegExp(` *(?:(${number}(?:[eE][+-]?[0-9]+)?)|(\\*\\*|[-+*/^()]|pi))`, "y");
+  const TOKEN = token(PLAIN), TOKEN_GROUPED = token(`(?:${GROUPED}|${PLAIN})`);
+  const BRACKETS = { "(": ")", "[": "]", "{": "}" };
+
+  class Unreadable extends Error {} // its message is the reason's key
+
+  const finite = (value) => {
+    if (!Number.isFinite(value)) throw new Unreadable("value");
+    return value;
+  };
+
+  // ---- Reading ----
+
+  const stripped = (text) => text.replace(/^ +| +$/g, "");
+
+  const tidy = (text, rules) => {
+    if (text.length > 2 * rules.longest || [...text].length > rules.longest) throw new Unreadable("long");
+    for (const [sign, plain] of Object.entries(SAME)) text = text.replaceAll(sign, plain);
+    text = stripped(text.replace(RegExp(`${BLANK}+`, "g"), " "));
+    return stripped(text.replace(/^[=≈~] */, ""));
+  };
+
+  const tokens = (text, pattern) => {
+    const found = [];
+    for (pattern.lastIndex = 0; pattern.lastIndex < text.length; ) {
+      const match = pattern.exec(text);
+      if (!match) throw new Unreadable("text");
+      const [, number, sign] = match;
+      if (number !== undefined) found.push(finite(Number(number.replace(/[,_' ]/g, ""))));
+      else found.push(sign === "pi" ? Math.PI : sign);
+    }
+    return found;
+  };
+
+  // +, -, *, /, ^ (or **), brackets, numbers and pi, with their usual order.
+  const evaluate = (text, pattern, rules) => {
+    if (/(?<![0-9.])0[xXbBoO][0-9a-fA-F]/.test(text)) throw new Unreadable("text"); // sixteen, not 0 times 10
+    const rest = tokens(text.replace(/(?<=[0-9)]) *[xX] *(?=[0-9(.])/g, "*"), pattern);
+    const next = (...signs) => (signs.includes(rest[0]) ? rest.shift() : null);
+    const sum = (depth) => {
+      let value = product(depth);
+      for (let sign; (sign = next("+", "-")); ) {
+        const other = product(depth);
+        value = finite(sign === "+" ? value + other : value - other);
+      }
+      return value;
+    };
+    const product = (depth) => {
+      let value = signed(depth);
+      for (;;) {
+        const sign = next("*", "/");
+        if (sign) {
+          const other = signed(depth);
+          value = finite(sign === "*" ? value * other : value / other);
+        } else if (rest[0] === Math.PI) value = finite(value * power(depth)); // 2 pi
+        else return value;
+      }
+    };
+    const signed = (depth) => {
+      if (depth > rules.deepest) throw new Unreadable("text");
+      const sign = next("+", "-");
+      if (!sign) return power(depth);
+      const value = signed(depth + 1);
+      return sign === "-" ? -value : value;
+    };
+    const power = (depth) => {
+      const value = atom(depth);
+      return next("^", "**") ? finite(value ** signed(depth + 1)) : value;
+    };
+    const atom = (depth) => {
+      if (next("(")) {
+        const value = sum(depth + 1);
+        if (!next(")")) throw new Unreadable("text");
+        return value;
+      }
+      if (typeof rest[0] !== "number") throw new Unreadable("text");
+      return rest.shift();
+    };
+    const value = sum(0);
+    if (rest.length) throw new Unreadable("text");
+    return value;
+  };
+
+  const withoutUnit = (text, unit, rules) => {
+    const match = /^(.*?) *([A-Za-z]+|°)\.?$/s.exec(text);
+    const word = match ? match[2].toLowerCase() : "";
+    if (unit && rules.units[unit].includes(word)) return match[1];
+    if (Object.values(rules.units).some((words) => words.includes(word))) throw new Unreadable("unit");
+    return text;
+  };
+
+  const unwrapped = (text) => {
+    while (text && BRACKETS[text[0]] && text.at(-1) === BRACKETS[text[0]]) {
+      let depth = 0;
+      for (let at = 0; at < text.length; at++) {
+        if (text[at] in BRACKETS) depth++;
+        if (Object.values(BRACKETS).includes(text[at])) depth--;
+        if (depth === 0 && at < text.length - 1) return text; // (1 + 2), (3 + 4)
+      }
+      text = stripped(text.slice(1, -1));
+    }
+    return text;
+  };
+
+  const items = (text, separator) => {
+    const comma = / *(?:[,;] *(?:and +)?| and ) */;
+    if (!comma.test(text)) return text.split(separator);
+    const found = text.split(comma);
+    return found.at(-1) === "" ? found.slice(0, -1) : found; // (5,) is a list of one
+  };
+
+  const readList = (text, { unit, kind }, rules) => {
+    const bare = withoutUnit(tidy(text, rules), unit, rules);
+    const inside = unwrapped(bare.replace(/^(?:torch\.)?(?:size|tensor|shape) *(?=[[(])/i, ""));
+    return items(inside, kind === "shape" ? / *[xX*] *| +/ : / +/)
+      .map((item) => evaluate(withoutUnit(item, unit, rules), TOKEN, rules));
+  };
+
+  const READ = {
+    number: (text, answer, rules) =>
+      evaluate(withoutUnit(tidy(text, rules), answer.unit, rules), TOKEN_GROUPED, rules),
+    numbers: readList,
+    shape: (text, answer, rules) => {
+      const sizes = readList(text, answer, rules);
+      if (sizes.some((size) => size < 0 || !Number.isInteger(size))) throw new Unreadable("text");
+      return sizes;
+    },
+  };
+
+  // ---- Judging: [outcome, what is said as HTML] ----
+
+  const close = (number, wanted, tolerance) => Math.abs(number - wanted) <= tolerance * Math.abs(wanted);
+  const list = (value) => (Array.isArray(value) ? value : [value]);
+  const alike = (found, wanted, tolerance) =>
+    list(found).length === list(wanted).length &&
+    list(found).every((number, i) => close(number, list(wanted)[i], tolerance(list(wanted)[i])));
+
+  const judgeText = (text, answer, rules) => {
+    if (RegExp(`^${BLANK}*$`).test(text)) return ["not attempted", rules.nothing.written];
+    let found;
+    try {
+      found = READ[answer.kind](text, answer, rules);
+    } catch (problem) {
+      if (!(problem instanceof Unreadable)) throw problem;
+      return ["could not be read", `${rules.problems[problem.message]} ${answer.wanted}`];
+    }
+    const exact = () => answer.tolerance;
+    const rounded = (value) => (Number.isInteger(value) ? answer.tolerance : Math.max(answer.tolerance, rules.rounded));
+    if (alike(found, answer.value, exact)) return ["right", answer.right];
+    const known = answer.mistakes.find(([mistake]) => alike(found, mistake, rounded));
+    return ["not right", known ? known[1] : complaint(found, answer) + answer.otherwise];
+  };
+
+  const complaint = (found, answer) => {
+    if (answer.kind === "number") return "";
+    if (found.length !== answer.value.length) return answer.counted.replace("{}", found.length) + " ";
+    const first = found.findIndex((number, i) => !close(number, answer.value[i], answer.tolerance));
+    return answer.located.replace("{}", first + 1) + " ";
+  };
+
+  const judgeChoices = (ticked, answer, rules) => {
+    if (!ticked.length) return ["not attempted", rules.nothing.chosen];
+    const wrong = answer.options.find((option) => ticked.includes(option) !== answer.value.includes(option));
+    return wrong === undefined ? ["right", answer.right] : ["not right", answer.mistakes[wrong]];
+  };
+
+  const judgeChoice = ([option], answer, rules) => {
+    if (option === undefined) return ["not attempted", rules.nothing.chosen];
+    return option === answer.value ? ["right", answer.right] : ["not right", answer.mistakes[option]];
+  };
+
+  const JUDGE = { number: judgeText, numbers: judgeText, shape: judgeText, choice: judgeChoice, choices: judgeChoices };
+
+  // ---- Memory: a browser may refuse it, and then nothing is kept ----
+
+  const remembered = (name) => {
+    try {
+      return JSON.parse(localStorage.getItem(STORE + name)) ?? {};
+    } catch {
+      return {};
+    }
+  };
+  const remember = (name, memory) => {
+    try {
+      if (memory) localStorage.setItem(STORE + name, JSON.stringify(memory));
+      else localStorage.removeItem(STORE + name);
+    } catch { /* nothing is kept */ }
+    document.dispatchEvent(new Event("answered"));
+  };
+
+  // ---- An exercise's form ----
+
+  const enliven = (form) => {
+    const { name, answers, rules, labels } = JSON.parse(form.querySelector('script[type="application/json"]').textContent);
+    const parts = [...form.querySelectorAll(".part")].map((element, i) => {
+      const says = element.querySelector(".says"), inputs = [...element.querySelectorAll("input")];
+      const answer = answers[i], isText = inputs[0].type === "text";
+      return {
+        says, inputs, answer,
+        get given() {
+          return isText ? inputs[0].value : inputs.filter((input) => input.checked).map((input) => input.value);
+        },
+        set given(value) {
+          if (isText) inputs[0].value = typeof value === "string" ? value : "";
+          else inputs.forEach((input) => (input.checked = list(value).includes(input.value)));
+        },
+        show(outcome, feedback) {
+          says.dataset.outcome = outcome ?? "";
+          says.innerHTML = outcome ? `<strong>${labels[outcome]}</strong> ${feedback}` : "";
+          for (const input of inputs) {
+            if (outcome === "not right" || outcome === "could not be read") input.setAttribute("aria-invalid", "true");
+            else input.removeAttribute("aria-invalid");
+          }
+        },
+      };
+    });
+
+    const clear = () => parts.forEach((part) => { part.given = ""; part.show(); });
+    const check = () => {
+      const verdicts = parts.map((part) => JUDGE[part.answer.kind](part.given, part.answer, rules));
+      parts.forEach((part, i) => part.show(...verdicts[i]));
+      const outcomes = verdicts.map(([outcome]) => outcome);
+      const begun = outcomes.some((outcome) => outcome !== "not attempted");
+      remember(name, begun && { given: parts.map((part) => part.given), outcomes });
+    };
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      parts.forEach((part) => part.show()); // emptied first, so that the same words are announced again
+      requestAnimationFrame(check);
+    });
+    form.querySelector('[type="button"]').addEventListener("click", () => {
+      clear();
+      remember(name, null);
+      parts[0].inputs[0].focus();
+    });
+    document.addEventListener("forgotten", clear);
+    // What was said no longer fits an answer that is being changed.
+    parts.forEach((part) => part.inputs.forEach((input) => input.addEventListener("input", () => part.show())));
+
+    const { given } = remembered(name);
+    if (Array.isArray(given) && given.length === parts.length) {
+      parts.forEach((part, i) => (part.given = given[i]));
+      check();
+    }
+    // Announced from now on: what was restored is no news.
+    parts.forEach((part) => part.says.setAttribute("aria-live", "polite"));
+    form.dataset.alive = "";
+  };
+
+  // ---- The summary of all exercises ----
+
+  const summarise = (section) => {
+    const rows = [...section.querySelectorAll("li[data-name]")], total = section.querySelector(".total");
+    const show = () => {
+      let right = 0;
+      for (const row of rows) {
+        const { outcomes = [] } = remembered(row.dataset.name);
+        const good = outcomes.filter((outcome) => outcome === "right").length;
+        const done = outcomes.length > 0 && good === outcomes.length;
+        right += done;
+        row.dataset.outcome = done ? "right" : outcomes.length ? "begun" : "";
+        row.querySelector(".state").textContent =
+          done ? "right" : outcomes.length ? `${good} of ${outcomes.length} right` : "not answered yet";
+      }
+      total.textContent = `${right} of ${rows.length} exercises are right.`;
+    };
+    section.querySelector("button").addEventListener("click", () => {
+      rows.forEach((row) => remember(row.dataset.name, null));
+      document.dispatchEvent(new Event("forgotten"));
+    });
+    document.addEventListener("answered", show);
+    addEventListener("storage", show); // answered in another tab
+    section.dataset.alive = "";
+    show();
+  };
+
+  document.querySelectorAll("form.answers:not([data-alive])").forEach(enliven);
+  document.querySelectorAll(".progress-of-answers:not([data-alive])").forEach(summarise);
+})();

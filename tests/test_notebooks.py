@@ -161,6 +161,21 @@ def test_a_stale_cell_is_named_after_a_build(tmp_path):
     assert stale_cells(built, built) == []
 
 
+def test_a_stream_that_came_in_pieces_is_not_stale(tmp_path):
+    # So does myst-nb leave it in its copy: the first piece made whole, the others still there.
+    stored, built = tmp_path / "stored.ipynb", tmp_path / "built.ipynb"
+    nbformat.write(notebook_printing("print(3)", "3\n4\n5\n"), stored)
+    in_pieces = notebook_printing("print(3)", "3\n4\n5\n")
+    for piece in ("4\n", "5\n"):
+        output = nbformat.v4.new_output("stream", name="stdout", text=piece)
+        in_pieces.cells[0].outputs.append(output)
+    nbformat.write(in_pieces, built)
+    assert stale_cells(stored, built) == []
+    in_pieces.cells[0].outputs[0].text = "3\n4\n6\n"
+    nbformat.write(in_pieces, built)
+    assert stale_cells(stored, built) == [1]
+
+
 def test_a_result_that_cannot_be_shown_is_no_success(tmp_path):
     # The kernel reports a cell as done when only showing its result raised.
     source = "class Broken:\n    def _repr_html_(self):\n        raise ValueError\n\nBroken()"

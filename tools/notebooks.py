@@ -6,6 +6,7 @@ python -m tools.notebooks --built DIRECTORY      say which stored outputs differ
 """
 
 import argparse
+import itertools
 import sys
 from pathlib import Path
 
@@ -130,22 +131,29 @@ def stale_cells(stored: Path, built: Path) -> list[int]:
 
 
 def outputs(cell: nbformat.NotebookNode) -> list[tuple]:
-    """What a cell printed and displayed, with neighbouring pieces of one stream joined."""
+    """What a cell printed and displayed, with neighbouring pieces of one stream joined.
+
+    myst-nb joins them too when it renders, and writes a copy in which the first piece
+    holds all and the others are still there: such a rest is not counted again.
+    """
     found = []
-    for output in cell.outputs:
-        if output.output_type == "stream":
-            if found and found[-1][0] == output.name:
-                found[-1] = (output.name, found[-1][1] + output.text)
-            else:
-                found.append((output.name, output.text))
-        elif output.output_type == "error":
-            found.append((output.ename, output.evalue))
+    for stream, group in itertools.groupby(
+        cell.outputs, lambda output: output.get("name", "")
+    ):
+        pieces = list(group)
+        if stream:
+            first, rest = pieces[0].text, "".join(piece.text for piece in pieces[1:])
+            found.append((stream, first if first.endswith(rest) else first + rest))
         else:
-            data = {
-                kind: text for kind, text in output.data.items() if kind != WIDGET_VIEW
-            }
-            found.append((output.output_type, data))
+            found += map(_shown, pieces)
     return found
+
+
+def _shown(output: nbformat.NotebookNode) -> tuple:
+    if output.output_type == "error":
+        return output.ename, output.evalue
+    data = {kind: text for kind, text in output.data.items() if kind != WIDGET_VIEW}
+    return output.output_type, data
 
 
 if __name__ == "__main__":

@@ -33,9 +33,11 @@ UNITS = {
     "turns": ("turn", "turns", "rev", "revs"),
     "parameters": ("parameter", "parameters", "param", "params"),
     "positions": ("position", "positions", "token", "tokens"),
+    "layers": ("layer", "layers"),
+    "rows": ("row", "rows", "time", "times"),
 }
 PROBLEMS = {
-    "text": "That could not be read.",
+    "text": "",
     "long": "That is too long to be read.",
     "value": "That has no finite value.",
     "unit": "That is not the unit asked for.",
@@ -83,7 +85,8 @@ class Number:
     unit: str | None = None
     tolerance: float = EXACT
     kind = "number"
-    example = "Write a number{}, such as 1,500 or 3*500 or 2.5e-3 or 2^10."
+    example = "Write a number{}, such as 12,345 or 3*7 or 2.5e-3 or 2^5."
+    coarse = "Close, but rounded too far: give more decimals."
 
     def __post_init__(self) -> None:
         if self.unit is not None and self.unit not in UNITS:
@@ -99,7 +102,8 @@ class Number:
     @property
     def wanted(self) -> str:
         """What could be read, for a reader whose answer could not."""
-        return self.example.format(f" in {self.unit}" if self.unit else "")
+        of = "in" if self.unit in ("rad", "deg", "turns") else "of"
+        return self.example.format(f" {of} {self.unit}" if self.unit else "")
 
     def judge(self, text: str) -> Verdict:
         """The verdict on what a reader wrote. Raises TypeError for anything but a text."""
@@ -110,7 +114,7 @@ class Number:
         try:
             found = self.read(text)
         except Unreadable as problem:
-            return Verdict(Outcome.UNREADABLE, f"{problem} {self.wanted}")
+            return Verdict(Outcome.UNREADABLE, f"{problem} {self.wanted}".strip())
         if self.is_right(found):
             return Verdict(Outcome.RIGHT, self.right)
         known = (said for m, said in self.mistakes.items() if self.is_mistake(found, m))
@@ -118,7 +122,8 @@ class Number:
 
     def read(self, text: str) -> float:
         """The number that a text says. Raises Unreadable."""
-        return evaluate(_without_unit(tidy(text), self.unit), grouped=True)
+        bare = _without_unit(tidy(text), self.unit)
+        return 0.0 if ZERO.fullmatch(bare) else evaluate(bare, grouped=True)
 
     def is_right(self, number: float) -> bool:
         return _close(number, self.value, self.tolerance)
@@ -128,14 +133,18 @@ class Number:
 
     def complaint(self, number: float) -> str:
         """What is said to an answer that is wrong in no known way."""
-        return self.otherwise
+        return self.coarse if _is_rounded(number, self.value) else self.otherwise
 
 
 class Numbers(Number):
     """A list of numbers: as `Number`, with a tuple as `value` and as each mistake."""
 
     kind = "numbers"
-    example = "Write numbers{} with commas between them, such as 4, 2^-1, 0.5e-2."
+    example = (
+        "Write numbers{} with commas between them and points for decimals, "
+        "such as 4, 2^-1, 0.75."
+    )
+    single = "That is one number; a list is asked for."
     counted = "That is a list of {}; the answer has another length."
     located = "Number {} is not right."
 
@@ -159,9 +168,13 @@ class Numbers(Number):
 
     def complaint(self, numbers: Sequence[float]) -> str:
         """Which entry is the first wrong one, or that there are too many or too few."""
+        if len(numbers) == 1:
+            return f"{self.single} {self.otherwise}"
         if len(numbers) != len(self.value):
             return f"{self.counted.format(len(numbers))} {self.otherwise}"
-        pairs = zip(numbers, self.value, strict=True)
+        pairs = list(zip(numbers, self.value, strict=True))
+        if all(a == b or _is_rounded(a, b) for a, b in pairs):
+            return self.coarse
         right = [_close(*pair, self.tolerance) for pair in pairs]
         return f"{self.located.format(right.index(False) + 1)} {self.otherwise}"
 
@@ -170,7 +183,8 @@ class Shape(Numbers):
     """The shape of a tensor: whole numbers, axis by axis; otherwise as `Numbers`."""
 
     kind = "shape"
-    example = "Write whole numbers axis by axis, such as [6, 7, 9]."
+    example = "Write whole numbers, not names, axis by axis, such as [6, 7, 9]."
+    single = "That is one number; a shape has one for each axis."
     located = "Axis {} is not right."
 
     def read(self, text: str) -> list[float]:
@@ -214,7 +228,8 @@ class Choice:
 @dataclass(frozen=True, eq=False)
 class Choices:
     """Any number of several options; `mistakes` says of each option what ticking it
-    wrongly, or wrongly leaving it out, overlooks. The first such option is answered."""
+    wrongly, or wrongly leaving it out, overlooks. The first such option is answered, and
+    how many there are is told."""
 
     label: str
     options: Sequence[str]
@@ -238,9 +253,11 @@ class Choices:
         wrong = [o for o in self.options if (o in chosen) != (o in self.value)]
         if not wrong:
             return Verdict(Outcome.RIGHT, self.right)
-        return Verdict(Outcome.WRONG, self.mistakes[wrong[0]])
+        more = MORE_WRONG.format(len(wrong)) if len(wrong) > 1 else ""
+        return Verdict(Outcome.WRONG, self.mistakes[wrong[0]] + more)
 
 
+MORE_WRONG = " That is one of {} to look at again."
 Answer = Number | Numbers | Shape | Choice | Choices
 NOTHING_WRITTEN = Verdict(Outcome.NOT_ATTEMPTED, "Nothing is written here yet.")
 NOTHING_CHOSEN = Verdict(Outcome.NOT_ATTEMPTED, "Nothing is chosen here yet.")
@@ -251,6 +268,13 @@ NOTHING_CHOSEN = Verdict(Outcome.NOT_ATTEMPTED, "Nothing is chosen here yet.")
 
 def _close(number: float, wanted: float, tolerance: float) -> bool:
     return abs(number - wanted) <= tolerance * abs(wanted)
+
+
+def _is_rounded(number: float, value: float) -> bool:
+    """Whether `number` is a value that is not whole, rounded to one to three digits."""
+    return not float(value).is_integer() and any(
+        number == float(f"{value:.{digits}g}") for digits in (1, 2, 3)
+    )
 
 
 def _recognised(number: float, mistake: float, tolerance: float) -> bool:
@@ -303,10 +327,13 @@ class Unreadable(ValueError):
 SAME = {"−": "-", "–": "-", "×": "*", "·": "*", "÷": "/", "π": "pi"}
 BLANKS = re.compile("[ \t\r\n\u00a0\u2009\u202f]+")
 BLANK = re.compile(f"(?:{BLANKS.pattern})?")
-EQUALS = re.compile(r"^[=≈~] *")
+EQUALS = re.compile(r"^.*[=≈~] *", re.DOTALL)  # 6000 / 4 = 1500
+ZERO = re.compile("none|zero|nothing", re.IGNORECASE | re.ASCII)
 PLAIN = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)"
 GROUPED = r"[1-9][0-9]{0,2}(?:,[0-9]{3}|[ _'][0-9]{3})+(?![0-9])(?:\.[0-9]*)?"
-OPERATOR = r"\*\*|[-+*/^()]|pi"
+OPERATOR = r"\*\*|[-+*/^()]|pi|cos|sin|sqrt"
+FUNCTIONS = {"cos": math.cos, "sin": math.sin, "sqrt": math.sqrt}
+IMPLIED = (math.pi, *FUNCTIONS)  # what a number before it multiplies
 POWER_OF_TEN = r"(?:[eE][+-]?[0-9]+)?"
 TOKEN = {
     False: re.compile(rf" *(?:({PLAIN}{POWER_OF_TEN})|({OPERATOR}))"),
@@ -315,10 +342,15 @@ TOKEN = {
 TIMES_SIGN = re.compile(r"(?<=[0-9)]) *[xX] *(?=[0-9(.])")
 HEXADECIMAL = re.compile(r"(?<![0-9.])0[xXbBoO][0-9a-fA-F]")  # not 0 times something
 UNIT = re.compile(r"(.*?) *([A-Za-z]+|°)\.?", re.DOTALL)
+UNIT_BEFORE = re.compile(r"([A-Za-z]+) +(.*)", re.DOTALL)  # position 15
+EACH = re.compile(
+    r" *(?:/|per |a |each |for each |for every ) *(?:position|token)$", re.I | re.A
+)
 CALL = re.compile(r"^(?:torch\.)?(?:size|tensor|shape) *(?=[\[(])", re.I | re.A)
-COMMA = re.compile(r" *(?:[,;] *(?:and +)?| and ) *")
+COMMA = re.compile(r" *(?:, *(?:and +)?| and ) *")
+SEMICOLON = re.compile(r" *; *")  # where it separates, a comma does not
 SPACES = re.compile(r" +")
-TIMES = re.compile(r" *[xX*] *| +")
+TIMES = re.compile(r" *[xX*] *| by | +")
 BRACKETS = {"(": ")", "[": "]", "{": "}"}
 
 
@@ -342,7 +374,7 @@ def evaluate(text: str, grouped: bool) -> float:
 
 
 class _Expression:
-    """Reads +, -, *, /, ^ (or **), brackets, numbers and pi, with their usual order."""
+    """Reads +, -, *, /, ^ (or **), brackets, cos, sin, sqrt, pi and numbers, in their usual order."""
 
     def __init__(self, text: str, token: re.Pattern) -> None:
         self._tokens = []  # a number, or a sign
@@ -385,7 +417,7 @@ class _Expression:
                 if sign == "/" and other == 0:
                     raise Unreadable("value")
                 value = _finite(value * other if sign == "*" else value / other)
-            elif self._tokens and self._tokens[-1] == math.pi:  # 2 pi
+            elif self._tokens and self._tokens[-1] in IMPLIED:  # 2 pi, 2 cos(1)
                 value = _finite(value * self._power(depth))
             else:
                 return value
@@ -409,6 +441,13 @@ class _Expression:
         return value
 
     def _atom(self, depth: int) -> float:
+        if depth > DEEPEST:
+            raise Unreadable("text")
+        if name := self._next(*FUNCTIONS):
+            value = self._atom(depth + 1)
+            if name == "sqrt" and value < 0:
+                raise Unreadable("value")
+            return FUNCTIONS[name](value)
         if self._next("("):
             value = self._sum(depth + 1)
             if not self._next(")"):
@@ -427,12 +466,15 @@ def _finite(value: float) -> float:
 
 def _without_unit(text: str, unit: str | None) -> str:
     """`text` without the word of its unit. Raises Unreadable for that of another unit."""
-    match = UNIT.fullmatch(text)
-    word = match[2].lower() if match else ""
-    if unit and word in UNITS[unit]:
-        return match[1]
-    if any(word in words for words in UNITS.values()):
-        raise Unreadable("unit")
+    if unit == "rad":
+        text = EACH.sub("", text)
+    for pattern, word_at, rest_at in ((UNIT, 2, 1), (UNIT_BEFORE, 1, 2)):
+        match = pattern.fullmatch(text)
+        word = match[word_at].lower() if match else ""
+        if unit and word in UNITS[unit]:
+            return match[rest_at]
+        if any(word in words for words in UNITS.values()):
+            raise Unreadable("unit")
     return text
 
 
@@ -450,7 +492,8 @@ def _unwrapped(text: str) -> str:
 
 def _items(text: str, separator: re.Pattern) -> list[str]:
     """The items between commas; where there is none, those between `separator`s."""
-    if COMMA.search(text):
-        items = COMMA.split(text)
-        return items[:-1] if items[-1] == "" else items  # (5,) is a list of one
+    for comma in (SEMICOLON, COMMA):
+        if comma.search(text):
+            items = comma.split(text)
+            return items[:-1] if items[-1] == "" else items  # (5,) is a list of one
     return separator.split(text)

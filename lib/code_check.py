@@ -41,6 +41,8 @@ HALF = (0.1, 0.1)  # absolute and relative: what a few operations in bfloat16 ma
 QUOTED = 200  # characters of an error's message that a report repeats
 ADDRESS = re.compile(r"0x[0-9a-fA-F]{4,}")  # of an object in memory: never the same
 TORCH_LACKS = re.compile("not implemented for|Could not run")  # no stub of the reader's
+WANTS_A_NUMBER = re.compile("Python scalar|one element tensors|length-1 arrays")
+TORCH_HAS_IT = " The functions of math take one number; torch has them for tensors."
 NO_MISTAKE = {
     "arguments",
     "error",
@@ -113,6 +115,8 @@ def _run(function: Callable, exercise: Exercise, inputs: Inputs, refused=False) 
             message
         )
         run.problem["error"] = FEEDBACK["error"].format(_quoted(error), run)
+        if WANTS_A_NUMBER.search(message):
+            run.problem["error"] += TORCH_HAS_IT
     else:
         answers = answer if isinstance(answer, tuple) and answer else (answer,)
         run.blank = all(each is None or each is ... for each in answers)
@@ -265,26 +269,41 @@ def _accepted(
 
 @dataclass(frozen=True, repr=False)
 class Report(Verdict):
-    """What `check` found. mistakes: keys of FEEDBACK. Its repr is for the reader."""
+    """What `check` found; its repr is for the reader.
+
+    said: the findings, by keys of FEEDBACK, in the order in which they are told.
+    """
 
     exercise: str
-    mistakes: tuple[str, ...] = ()
+    said: tuple[tuple[str, str], ...]
+
+    @property
+    def mistakes(self) -> tuple[str, ...]:
+        """The keys of the mistakes that were found."""
+        return tuple(key for key, _ in self.said if key not in NO_MISTAKE)
 
     def __repr__(self) -> str:
-        unread = self.outcome is Outcome.UNREADABLE
-        outcome = "could not be run" if unread else self.outcome.value
-        return textwrap.fill(f"{self.exercise}: {outcome}. {self.feedback}", WIDTH)
+        outcome = self.outcome.value
+        if self.outcome is Outcome.UNREADABLE:
+            ran = not {"error", "arguments"} & {key for key, _ in self.said}
+            outcome = "could not be compared" if ran else "could not be run"
+        first, *others = (text for _, text in self.said)
+        lines = [f"{self.exercise}: {outcome}. {first}", *others]
+        return "\n".join(textwrap.fill(line, WIDTH) for line in lines)
 
 
-reports: dict[str, Report] = {}  # the latest of each exercise
+reports: dict[str, Report] = {}  # the latest of each function found by its own name
+on_report: list[Callable[[], None]] = []  # called after each of them
 
 
 def check(function: Callable, exercise: str | None = None) -> Report:
     """Try a reader's function and say whether it is right, or what its mistake is.
 
     exercise: a key of EXERCISES; None for the function's own name.
-    The report is kept in `reports`, and quotes what the function raises. The global
-    random state and default dtype are afterwards what they were.
+    The report quotes what the function raises. It is kept in `reports` when the function
+    was found by its own name: one with another name, as in the worked solutions, is not
+    the reader's answer. The global random state and default dtype are afterwards what
+    they were.
     Raises TypeError for what cannot be called and ValueError for an unknown exercise.
     """
     if not callable(function):
@@ -294,9 +313,12 @@ def check(function: Callable, exercise: str | None = None) -> Report:
         raise ValueError(f"exercise: got {name!r}, want one of {', '.join(EXERCISES)}")
     with _undisturbed():
         outcome, said = _judged(function, EXERCISES[name], trials_of(name))
-    mistakes = tuple(key for key in said if key not in NO_MISTAKE)
-    reports[name] = Report(outcome, " ".join(said.values()), name, mistakes)
-    return reports[name]
+    report = Report(outcome, " ".join(said.values()), name, tuple(said.items()))
+    if exercise is None:
+        reports[name] = report
+        for tell in on_report:
+            tell()
+    return report
 
 
 @contextmanager
@@ -332,6 +354,10 @@ def _judged(
     if all(run.blank for run in runs) and not faults:
         return Outcome.NOT_ATTEMPTED, {"": "Write its body, then check it again."}
 
+    again = _run(function, exercise, trials.main[0])
+    if runs[0].results and not agree(again.results, runs[0].results, again.within):
+        return Outcome.WRONG, {"random": FEEDBACK["random"]} | faults
+
     ran = [run for run in runs if run.results]
     problem = next((run.problem for run in runs if run.problem), {})
     chosen = _explanation(exercise, runs)
@@ -339,10 +365,10 @@ def _judged(
         said = (_unexplained(exercise, ran) if ran else {}) | problem
     elif chosen:
         said = {key: FEEDBACK[key] for key in chosen.values()} | problem
-    elif problem:
-        said = problem | {"": f"It is right for {ran[0]}."}
     else:
         said = _special(function, exercise, trials)
+        if problem and not said:
+            said = problem | {"": f"It is right for {ran[0]}."}
 
     errors = set()
     unread = chosen is None or "rows" in chosen or IDLE & {*chosen.values()}
@@ -354,7 +380,7 @@ def _judged(
         named = said.keys() - NO_MISTAKE
         return Outcome.WRONG if named else Outcome.UNREADABLE, said
     said = {"": exercise.tried}
-    odd = sorted(errors - {"IndexError", "ValueError"})
+    odd = sorted(errors - {exercise.refusal})
     if exercise.refusal and odd:
         said["refusal"] = FEEDBACK["refusal"].format(odd[0], exercise.refusal)
     return Outcome.RIGHT, said

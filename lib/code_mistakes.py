@@ -32,6 +32,7 @@ FEEDBACK = {
     "degrees": "The angle is taken for degrees; it comes in radians.",
     "to_degrees": "The angle becomes degrees on the way; sine and cosine want radians.",
     "turns": "The angle is counted in full turns; it comes in radians.",
+    "point_unturned": "Nothing is turned: the point comes back as it was.",
     "halved": "It turns half as far as it should.",
     "doubled": "It turns twice as far as it should: perhaps the turn is made two times.",
     "stale": "The second coordinate is made from the new first one; both are made from the old ones.",
@@ -56,7 +57,7 @@ FEEDBACK = {
     "per_dimension": "i runs over the dimensions of a head; it should run over its pairs, half as many.",
     "step_missing": "The exponent takes a step at every dimension; it should take one at every pair.",
     "factor_missing": "The factor 2 in the exponent is missing: the frequencies fall too slowly.",
-    "factor_twice": "The exponent is twice too large: the 2 is in it two times, or d_head was halved.",
+    "factor_twice": "The exponent is twice as large as it should be: the 2 is in it two times, or d_head was halved.",
     "last_too_far": "The frequencies are spread until the last is 1/base; the denominator is too small.",
     "floored": "All frequencies are equal: // throws away the fraction in the exponent.",
     "floored_down": "All frequencies after the first are equal: // rounds the negative exponent down.",
@@ -67,7 +68,7 @@ FEEDBACK = {
     "wavelength": "These are wavelengths, in tokens per full turn; what is wanted is radians per token.",
     "base_ignored": "base is ignored: the frequencies are those of 10000 whatever it is.",
     "slowest_first": "The order of the frequencies is reversed: the fastest pair comes first.",
-    "each_twice": "Every frequency stands there twice, side by side; one for each pair is wanted.",
+    "each_twice": "Every frequency appears twice, side by side; one for each pair is wanted.",
     "list_twice": "All the frequencies come once more at the end; one for each pair is wanted.",
     # the table
     "from_position_one": "The positions are counted from 1; the first row belongs to position 0.",
@@ -118,7 +119,7 @@ FEEDBACK = {
     "long_table": "A table with more rows than tokens is accepted, silently; it must raise an error.",
     "short_table": "A table with fewer rows than tokens is accepted, silently; it must raise an error.",
     # attention
-    "no_position": "It is as if nothing were turned. All tokens turned alike cancel, too: see where the rows go.",
+    "no_position": "It is as if nothing were turned. Or is every token turned alike? Each has a row of its own.",
     "v_turned": "The values are turned too; RoPE leaves them alone.",
     "keys_as_values": "The weights are applied to the keys; they belong to the values.",
     "values_unused": "The values are not used: it is the attention weights that come back.",
@@ -192,6 +193,7 @@ FEEDBACK = {
     "one_token": "It is right for larger inputs, not for a single token.",
     "many_tokens": "It is right for short texts, not for longer ones.",
     "last_row": "The table's last row is never reached; a text may end there.",
+    "random": "Two calls with the same inputs give different results: something in it is random or keeps a state.",
     "no_default": "It does not do without start_pos; without one, the text begins at 0.",
     # properties, when no combination of mistakes explains what came
     "complex_numbers": "Complex numbers came back; real ones are wanted.",
@@ -245,6 +247,7 @@ ANGLE = dict(
     degrees=torch.deg2rad,
     to_degrees=torch.rad2deg,
     turns=lambda angle: 2 * math.pi * angle,
+    point_unturned=torch.zeros_like,
     halved=lambda angle: angle / 2,
     doubled=lambda angle: 2 * angle,
 )

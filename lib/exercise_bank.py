@@ -27,6 +27,7 @@ def progress() -> Progress:
     return Progress(
         {one: chapter for chapter, several in CHAPTERS.items() for one in several},
         functions=code_check.reports,
+        on_function=code_check.on_report,
     )
 
 
@@ -36,7 +37,7 @@ SUM_OF_ROWS = Exercise(
     "sum-of-rows",
     "The shape of the sum",
     "A batch of 3 sequences of 7 tokens, vectors of width 16, and a position table of 50 "
-    "rows. What shape has `E[ids] + P[:7]`?",
+    "rows. What shape does `E[ids] + P[:7]` have?",
     answers=[
         Shape(
             "Shape",
@@ -61,7 +62,7 @@ SUM_OF_ROWS = Exercise(
         )
     ],
     hints=[
-        "What shape has `E[ids]` alone, and what shape has `P[:7]` alone?",
+        "What shape does `E[ids]` have alone, and what shape `P[:7]`?",
         "Shapes are lined up from the right. An axis that one of them lacks is repeated as "
         "often as the other one asks.",
     ],
@@ -130,9 +131,14 @@ TURNED_PAIR = Exercise(
             "The pair at position 10",
             _turned(1),
             right="It has turned by 10 times 0.1: one radian, anticlockwise.",
-            otherwise="First the angle, then $2 \\cos a$ and $2 \\sin a$.",
+            otherwise="Find the angle first, and then where a point at that angle is.",
             mistakes={
                 _turned(-1): "That is a turn clockwise. RoPE turns the other way.",
+                (
+                    math.cos(1),
+                    math.sin(1),
+                ): "The point starts at a distance of 2 from the "
+                "origin, and a turn keeps its distance.",
                 _turned(math.radians(1)): "That is one degree. Angles are in radians.",
                 _turned(1)[::-1]: "The two numbers are there, in the other order.",
                 _turned(10): "That is how far pair 0 turns. Pairs are counted from 0.",
@@ -221,7 +227,7 @@ THREE_FAILURES = Exercise(
             PAST,
             right="Rows 0 to 63 are all there are.",
             mistakes={
-                UNTRAINED: "To be untrained a row has to be there. Is there a row 70 of 64?",
+                UNTRAINED: "To be untrained a row has to be there. Does a table of 64 rows have a row 70?",
                 DEFINED: "A table has no formula that would go on past its last row.",
             },
         ),
@@ -270,11 +276,13 @@ WHAT_MOVES = Exercise(
             ("queries", "keys", "values", "scores"),
             right="All of them: they are computed from a sum that has other rows in it.",
             mistakes={
-                "queries": "The queries too: they are computed after the row was added.",
-                "keys": "The keys too: they are computed after the row was added.",
-                "values": "The values too: a learned position is in the token's vector "
-                "before any of the three is computed.",
-                "scores": "The scores too: nothing makes other rows give equal products.",
+                "queries": "Look at the queries again: are they computed before the row is "
+                "added, or after?",
+                "keys": "Look at the keys again: are they computed before the row is added, "
+                "or after?",
+                "values": "Look at the values again: of which vector are they computed?",
+                "scores": "Look at the scores again: is there anything that would make "
+                "other rows give equal products?",
             },
         ),
         Choices(
@@ -331,13 +339,13 @@ NEXT_POSITION = Exercise(
 INTERPOLATED = Exercise(
     "interpolated-position",
     "Position interpolation",
-    "A model was trained at 2,048 tokens and shall read 8,192 by position interpolation. "
+    "A model was trained at 2,048 tokens and is to read 8,192 by position interpolation. "
     "The token at 6,000 is turned as if it stood at which position?",
     answers=[
         Number(
             "Position",
             1_500,
-            right="6,000 divided by 4. All 8,192 positions now lie within the trained range.",
+            right="6,000 divided by 4. All 8,192 positions then lie within the trained range.",
             otherwise="By which factor has the text grown, and which way does it go?",
             mistakes={
                 24_000: "That stretches where it should squeeze: it leads further out.",
@@ -348,11 +356,13 @@ INTERPOLATED = Exercise(
                 3_000: "That is a factor of 2. How many times 2,048 is 8,192?",
             },
             unit="positions",
+            tolerance=5e-4,
         )
     ],
     hints=[
         "All positions of the long text have to fit into the trained range, in order.",
-        "The last position of the long text has to land at the end of the trained range.",
+        "The length of the long text has to become the trained length, and every position with "
+        "it by the same factor.",
     ],
     solution="The text is 8192 / 2048 = 4 times as long, so positions are divided by 4: 6000 / 4 "
     "= 1500. Neighbours are then a quarter of a position apart, which is new to the model, so "
@@ -376,6 +386,7 @@ HOW_OFTEN = Exercise(
                 0: "Then the model would not know the position at all.",
                 24: "Queries and keys get no rows of their own: the vector did, earlier.",
             },
+            unit="rows",
         ),
         Number(
             "With RoPE: in how many layers are its query and key turned?",
@@ -389,6 +400,7 @@ HOW_OFTEN = Exercise(
                 24: "That counts query and key one by one; the question is about layers.",
                 11: "No layer is left out, neither the first nor the last.",
             },
+            unit="layers",
         ),
     ],
     hints=[
@@ -406,7 +418,7 @@ TABLE_COST = Exercise(
     "table-cost",
     "What does it cost?",
     f"$B = {B}$, $T = {T}$, $h = {h}$, $d_{{\\mathrm{{head}}}} = {d_head}$, so $d = {d}$. How "
-    f"many parameters has a learned position table for {ROWS:,} positions? And RoPE?",
+    f"many parameters does a learned position table for {ROWS:,} positions have? And RoPE?",
     answers=[
         Number(
             "Parameters of the learned table",
@@ -420,7 +432,9 @@ TABLE_COST = Exercise(
                 ROWS: "That is how many rows there are. How many numbers are in one?",
                 ROWS
                 * h: "That is one number for each head. How many are in a whole row?",
-                ROWS * d * 2: "Twice too many: queries and keys share what is added "
+                ROWS
+                * d
+                * 2: "Twice as many as there are: queries and keys share what is added "
                 "before them, and so do the sequences of a batch.",
                 ROWS * d * h: "The width $d$ counts all heads already.",
                 ROWS * T: "The text's length is not the width of a row.",
@@ -477,7 +491,7 @@ TWICE_AS_LONG = Exercise(
             "No: there is no row, and how that shows depends on framework and device",
             right="An error, if you are lucky: some give zeros, some the last row.",
             mistakes={
-                "Yes, with the last row once more": "Some compilers do clamp the index so. "
+                "Yes, with the last row once more": "Some compilers do clamp the index like that. "
                 "Is that a row for position 4,000?",
                 "No, and it always raises an IndexError": "There is no row, but not every "
                 "framework and device says so.",
@@ -542,7 +556,7 @@ FOUR_ANGLES = Exercise(
             "The four frequencies, pair 0 first",
             _thetas(lambda i: -2 * i / d_head),
             right="Each pair is ten times slower than the one before.",
-            otherwise="Put $i = 0, 1, 2, 3$ into the formula, one after the other.",
+            otherwise="Work out each exponent by itself first.",
             mistakes={
                 _thetas(
                     lambda i: 2 * i / d_head
@@ -606,12 +620,12 @@ FOUR_ANGLES = Exercise(
 )
 
 
-def _heads(name: str) -> Shape:
+def _heads(name: str, right: str, otherwise: str) -> Shape:
     return Shape(
         f"Shape of {name}",
         (B, T, h, d_head),
-        right="A turned pair is a pair, so nothing changes its shape.",
-        otherwise="Turning a pair gives a pair. Which shape was there before?",
+        right=right,
+        otherwise=otherwise,
         mistakes={
             (
                 B,
@@ -633,7 +647,7 @@ def _heads(name: str) -> Shape:
                 h,
                 d_head // 2,
                 2,
-            ): "That is the view in pairs, in which they are turned. "
+            ): "That is a view in pairs, made for turning them. "
             "Afterwards it is folded back.",
             (T, d_head // 2): "That is the shape of the rotation table.",
             (T, h, d_head): "The batch has disappeared.",
@@ -649,15 +663,22 @@ def _heads(name: str) -> Shape:
     )
 
 
+TURNED_STAYS = "A turned pair is a pair, so nothing changes its shape."
+WHICH_BEFORE = "Turning a pair gives a pair. Which shape was there before?"
+
 SHAPES_AFTER = Exercise(
     "shapes-after-rope",
     "Shapes after the turn",
     f"$B = {B}$, $T = {T}$, $h = {h}$, $d_{{\\mathrm{{head}}}} = {d_head}$. What shapes do Q, K "
     "and V have after RoPE, in the order of Llama 2's `apply_rotary_emb`? Does V change?",
     answers=[
-        _heads("Q"),
-        _heads("K"),
-        _heads("V"),
+        _heads("Q", TURNED_STAYS, WHICH_BEFORE),
+        _heads("K", TURNED_STAYS, WHICH_BEFORE),
+        _heads(
+            "V",
+            right="The shape it had before, like the other two.",
+            otherwise="Is V turned? Which shape did it have before?",
+        ),
         Choice(
             "Does V change?",
             ("Yes, it is turned as K is", "Yes, its shape changes", "No"),
@@ -712,7 +733,7 @@ MOVED_PROMPT = Exercise(
                 5: "That counts the tokens, not the steps between them.",
                 1_004: "That is where the last token stands. How far is it from the first?",
                 1_000: "That is where the prompt starts. How far apart are its tokens?",
-                0: "Only a token's offset to itself is that.",
+                0: "That is the offset of a token to itself.",
             },
             unit="positions",
         ),

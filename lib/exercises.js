@@ -6,8 +6,9 @@
   const SAME = { "−": "-", "–": "-", "×": "*", "·": "*", "÷": "/", "π": "pi" };
   const PLAIN = "(?:[0-9]+\\.?[0-9]*|\\.[0-9]+)";
   const GROUPED = "[1-9][0-9]{0,2}(?:,[0-9]{3}|[ _'][0-9]{3})+(?![0-9])(?:\\.[0-9]*)?";
-  const token = (number) => new RegExp(` *(?:(${number}(?:[eE][+-]?[0-9]+)?)|(\\*\\*|[-+*/^()]|pi))`, "y");
+  const token = (number) => new RegExp(` *(?:(${number}(?:[eE][+-]?[0-9]+)?)|(\\*\\*|[-+*/^()]|pi|cos|sin|sqrt))`, "y");
   const TOKEN = token(PLAIN), TOKEN_GROUPED = token(`(?:${GROUPED}|${PLAIN})`);
+  const FUNCTIONS = { cos: Math.cos, sin: Math.sin, sqrt: Math.sqrt };
   const BRACKETS = { "(": ")", "[": "]", "{": "}" };
 
   class Unreadable extends Error {} // its message is the reason's key
@@ -25,7 +26,7 @@
     if (text.length > 2 * rules.longest || [...text].length > rules.longest) throw new Unreadable("long");
     for (const [sign, plain] of Object.entries(SAME)) text = text.replaceAll(sign, plain);
     text = stripped(text.replace(RegExp(`${BLANK}+`, "g"), " "));
-    return stripped(text.replace(/^[=≈~] */, ""));
+    return stripped(text.replace(/^.*[=≈~] */s, "")); // 6000 / 4 = 1500
   };
 
   const tokens = (text, pattern) => {
@@ -60,7 +61,7 @@
         if (sign) {
           const other = signed(depth);
           value = finite(sign === "*" ? value * other : value / other);
-        } else if (rest[0] === Math.PI) value = finite(value * power(depth)); // 2 pi
+        } else if (rest[0] === Math.PI || rest[0] in FUNCTIONS) value = finite(value * power(depth)); // 2 pi, 2 cos(1)
         else return value;
       }
     };
@@ -76,6 +77,9 @@
       return next("^", "**") ? finite(value ** signed(depth + 1)) : value;
     };
     const atom = (depth) => {
+      if (depth > rules.deepest) throw new Unreadable("text");
+      const name = next(...Object.keys(FUNCTIONS));
+      if (name) return finite(FUNCTIONS[name](atom(depth + 1)));
       if (next("(")) {
         const value = sum(depth + 1);
         if (!next(")")) throw new Unreadable("text");
@@ -90,10 +94,13 @@
   };
 
   const withoutUnit = (text, unit, rules) => {
-    const match = /^(.*?) *([A-Za-z]+|°)\.?$/s.exec(text);
-    const word = match ? match[2].toLowerCase() : "";
-    if (unit && rules.units[unit].includes(word)) return match[1];
-    if (Object.values(rules.units).some((words) => words.includes(word))) throw new Unreadable("unit");
+    if (unit === "rad") text = text.replace(/ *(?:\/|per |a |each |for each |for every ) *(?:position|token)$/i, "");
+    const after = /^(?<rest>.*?) *(?<word>[A-Za-z]+|°)\.?$/s, before = /^(?<word>[A-Za-z]+) +(?<rest>.*)$/s;
+    for (const pattern of [after, before]) { // 15 positions, position 15
+      const { word = "", rest } = pattern.exec(text)?.groups ?? {};
+      if (unit && rules.units[unit].includes(word.toLowerCase())) return rest;
+      if (Object.values(rules.units).some((words) => words.includes(word.toLowerCase()))) throw new Unreadable("unit");
+    }
     return text;
   };
 
@@ -111,8 +118,8 @@
   };
 
   const items = (text, separator) => {
-    const comma = / *(?:[,;] *(?:and +)?| and ) */;
-    if (!comma.test(text)) return text.split(separator);
+    const comma = [/ *; */, / *(?:, *(?:and +)?| and ) */].find((sign) => sign.test(text));
+    if (!comma) return text.split(separator);
     const found = text.split(comma);
     return found.at(-1) === "" ? found.slice(0, -1) : found; // (5,) is a list of one
   };
@@ -120,13 +127,15 @@
   const readList = (text, { unit, kind }, rules) => {
     const bare = withoutUnit(tidy(text, rules), unit, rules);
     const inside = unwrapped(bare.replace(/^(?:torch\.)?(?:size|tensor|shape) *(?=[[(])/i, ""));
-    return items(inside, kind === "shape" ? / *[xX*] *| +/ : / +/)
+    return items(inside, kind === "shape" ? / *[xX*] *| by | +/ : / +/)
       .map((item) => evaluate(withoutUnit(item, unit, rules), TOKEN, rules));
   };
 
   const READ = {
-    number: (text, answer, rules) =>
-      evaluate(withoutUnit(tidy(text, rules), answer.unit, rules), TOKEN_GROUPED, rules),
+    number: (text, answer, rules) => {
+      const bare = withoutUnit(tidy(text, rules), answer.unit, rules);
+      return /^(?:none|zero|nothing)$/i.test(bare) ? 0 : evaluate(bare, TOKEN_GROUPED, rules);
+    },
     numbers: readList,
     shape: (text, answer, rules) => {
       const sizes = readList(text, answer, rules);
@@ -150,26 +159,34 @@
       found = READ[answer.kind](text, answer, rules);
     } catch (problem) {
       if (!(problem instanceof Unreadable)) throw problem;
-      return ["could not be read", `${rules.problems[problem.message]} ${answer.wanted}`];
+      return ["could not be read", `${rules.problems[problem.message]} ${answer.wanted}`.trimStart()];
     }
     const exact = () => answer.tolerance;
     const rounded = (value) => (Number.isInteger(value) ? answer.tolerance : Math.max(answer.tolerance, rules.rounded));
     if (alike(found, answer.value, exact)) return ["right", answer.right];
     const known = answer.mistakes.find(([mistake]) => alike(found, mistake, rounded));
-    return ["not right", known ? known[1] : complaint(found, answer) + answer.otherwise];
+    return ["not right", known ? known[1] : complaint(found, answer)];
   };
 
+  const isRounded = (number, value) =>
+    !Number.isInteger(value) && [1, 2, 3].some((digits) => number === Number(value.toPrecision(digits)));
+
   const complaint = (found, answer) => {
-    if (answer.kind === "number") return "";
-    if (found.length !== answer.value.length) return answer.counted.replace("{}", found.length) + " ";
-    const first = found.findIndex((number, i) => !close(number, answer.value[i], answer.tolerance));
-    return answer.located.replace("{}", first + 1) + " ";
+    const { value, otherwise } = answer;
+    if (answer.kind === "number") return isRounded(found, value) ? answer.coarse : otherwise;
+    if (found.length === 1) return `${answer.single} ${otherwise}`;
+    if (found.length !== value.length) return `${answer.counted.replace("{}", found.length)} ${otherwise}`;
+    if (found.every((number, i) => number === value[i] || isRounded(number, value[i]))) return answer.coarse;
+    const first = found.findIndex((number, i) => !close(number, value[i], answer.tolerance));
+    return `${answer.located.replace("{}", first + 1)} ${otherwise}`;
   };
 
   const judgeChoices = (ticked, answer, rules) => {
     if (!ticked.length) return ["not attempted", rules.nothing.chosen];
-    const wrong = answer.options.find((option) => ticked.includes(option) !== answer.value.includes(option));
-    return wrong === undefined ? ["right", answer.right] : ["not right", answer.mistakes[wrong]];
+    const wrong = answer.options.filter((option) => ticked.includes(option) !== answer.value.includes(option));
+    if (!wrong.length) return ["right", answer.right];
+    const more = wrong.length > 1 ? rules.moreWrong.replace("{}", wrong.length) : "";
+    return ["not right", answer.mistakes[wrong[0]] + more];
   };
 
   const judgeChoice = ([option], answer, rules) => {
@@ -231,12 +248,18 @@
       const begun = outcomes.some((outcome) => outcome !== "not attempted");
       remember(name, begun && { given: parts.map((part) => part.given), outcomes });
     };
-    form.addEventListener("submit", (event) => {
-      event.preventDefault();
+    const checkAnew = () => {
       parts.forEach((part) => part.show()); // emptied first, so that the same words are announced again
       requestAnimationFrame(check);
+    };
+    const [checkButton, clearButton] = form.querySelectorAll("button");
+    checkButton.addEventListener("click", checkAnew);
+    form.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" || event.isComposing || event.target.tagName !== "INPUT") return;
+      event.preventDefault();
+      checkAnew();
     });
-    form.querySelector('[type="button"]').addEventListener("click", () => {
+    clearButton.addEventListener("click", () => {
       clear();
       remember(name, null);
       parts[0].inputs[0].focus();
@@ -273,6 +296,7 @@
       total.textContent = `${right} of ${rows.length} exercises are right.`;
     };
     section.querySelector("button").addEventListener("click", () => {
+      if (!confirm(`Forget what you answered in all ${rows.length} exercises?`)) return;
       rows.forEach((row) => remember(row.dataset.name, null));
       document.dispatchEvent(new Event("forgotten"));
     });
@@ -282,6 +306,14 @@
     show();
   };
 
-  document.querySelectorAll("form.answers:not([data-alive])").forEach(enliven);
+  // A link to a solution leads to folded code: unfold it.
+  const unfold = () => {
+    const target = location.hash.endsWith("-solution") && document.getElementById(location.hash.slice(1));
+    target?.querySelector?.("details")?.setAttribute("open", "");
+  };
+  addEventListener("hashchange", unfold);
+  addEventListener("DOMContentLoaded", unfold);
+
+  document.querySelectorAll(".answers[role=form]:not([data-alive])").forEach(enliven);
   document.querySelectorAll(".progress-of-answers:not([data-alive])").forEach(summarise);
 })();

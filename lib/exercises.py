@@ -18,7 +18,7 @@ in the reader's browser. `Progress` shows how far the reader has come.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from functools import lru_cache
 from html import escape
 from pathlib import Path
@@ -32,6 +32,7 @@ from mdit_py_plugins.dollarmath import dollarmath_plugin
 from lib.answers import (
     DEEPEST,
     LONGEST,
+    MORE_WRONG,
     NOTHING_CHOSEN,
     NOTHING_WRITTEN,
     PROBLEMS,
@@ -144,6 +145,7 @@ class Exercise(traitlets.HasTraits):
                 "rounded": ROUNDED,
                 "units": UNITS,
                 "problems": PROBLEMS,
+                "moreWrong": MORE_WRONG,
                 "nothing": {
                     "written": NOTHING_WRITTEN.feedback,
                     "chosen": NOTHING_CHOSEN.feedback,
@@ -153,14 +155,14 @@ class Exercise(traitlets.HasTraits):
         }
         return (
             f"<style>{STYLE}</style>{NO_SCRIPT}"
-            f'<form class="answers" aria-label="{escape(self.title)}" novalidate>'
+            f'<div class="answers" role="form" aria-label="{escape(self.title)}">'
             f'<div class="prompt">{markdown(self.prompt)}</div>'
-            f'<div class="fields">{fields}<p class="buttons"><button type="submit">Check'
-            '</button><button type="button">Clear</button></p></div>'
+            f'{fields}<p class="buttons"><button type="button">Check</button>'
+            '<button type="button">Clear</button></p>'
             f"{self._disclosures()}"
             f'<p class="code"><a href="#{self.name}-solution">Solution in code</a></p>'
             f'<script type="application/json">{_packed(data)}</script>'
-            f"</form><script>{SCRIPT}</script>"
+            f"</div><script>{SCRIPT}</script>"
         )
 
     def _disclosures(self) -> str:
@@ -177,14 +179,18 @@ class Progress:
 
     exercises: {exercise: the page it stands on, without `.html`}.
     functions: {name: the last verdict on it}, of exercises that need a kernel.
+    on_function: a list of what is called when one of them was checked again.
     """
 
     def __init__(
         self,
         exercises: Mapping[Exercise, str],
-        functions: Mapping[str, Verdict] | None = None,
+        functions: MutableMapping[str, Verdict] | None = None,
+        on_function: list[Callable[[], None]] | None = None,
     ) -> None:
-        self.exercises, self.functions = exercises, functions or {}
+        self.exercises = exercises
+        self.functions = {} if functions is None else functions
+        self.on_function = [] if on_function is None else on_function
 
     @property
     def widget(self) -> ipywidgets.Widget:
@@ -241,9 +247,9 @@ def inline(text: str) -> str:
 # --- The page -------------------------------------------------------------------------
 
 NO_SCRIPT = (
-    "<noscript><style>.answers .fields,.progress-of-answers{display:none!important}"
-    "</style><p>To answer here, let this page run its script; hints and solutions open "
-    "without it.</p></noscript>"
+    "<noscript><style>.answers :is(input,.buttons),.progress-of-answers{display:none!important}"
+    "</style><p>To answer here, let the page run its script, or run this cell in a "
+    "notebook. Hints and solutions open without.</p></noscript>"
 )
 
 
@@ -278,6 +284,8 @@ def _data(answer: Answer) -> dict:
             "mistakes": [[m, inline(said)] for m, said in answer.mistakes.items()],
             "otherwise": inline(answer.otherwise),
             "wanted": inline(answer.wanted),
+            "coarse": answer.coarse,
+            "single": getattr(answer, "single", ""),
             "counted": getattr(answer, "counted", ""),
             "located": getattr(answer, "located", ""),
         }
@@ -314,6 +322,9 @@ def _form_widget(exercise: Exercise) -> ipywidgets.Widget:
     check = ipywidgets.Button(description="Check", button_style="primary")
     clear = ipywidgets.Button(description="Clear")
 
+    buttons = ipywidgets.HBox([check, clear])
+    buttons.add_class("answers-buttons")
+
     def show(_=None) -> None:
         for field, given in zip(fields, exercise.given, strict=True):
             field.given = given
@@ -338,7 +349,7 @@ def _form_widget(exercise: Exercise) -> ipywidgets.Widget:
         [
             _html(f'<div class="prompt">{markdown(exercise.prompt)}</div>'),
             *(field.widget for field in fields),
-            ipywidgets.HBox([check, clear]),
+            buttons,
             _html(exercise._disclosures()),
         ]
     )
@@ -371,6 +382,7 @@ class _FieldWidget:
             control.layout.width = "auto"
             control.observe(lambda _: self.hush(), "value")
         self.widget = ipywidgets.VBox([*shown, self._says])
+        self.widget.add_class("answers-part")
 
     @property
     def given(self) -> str | list[str]:
@@ -440,10 +452,13 @@ def _progress_widget(progress: Progress) -> ipywidgets.Widget:
         )
 
     def on_forget(_=None) -> None:
+        progress.functions.clear()
         for exercise in progress.exercises:
             exercise.forget()
+        show()
 
     forget.on_click(on_forget)
+    progress.on_function.append(show)
     for exercise in progress.exercises:
         exercise.observe(show, "verdicts")
     show()

@@ -44,6 +44,14 @@ SHAPE = Shape(
     otherwise="other shape",
     mistakes={(2, 5, 32): "flattened", (2, 4, 5, 8): "heads first"},
 )
+POINT = Numbers(
+    "Point",
+    (1.0806, 1.6829),
+    right="right point",
+    otherwise="other point",
+    mistakes={(1.0806, -1.6829): "clockwise"},
+    tolerance=5e-3,
+)
 VALUES = Choice(
     "Does V change?",
     ("Yes", "No", "Its shape"),
@@ -58,14 +66,12 @@ MOVED = Choices(
     right="right moved",
     mistakes={"q": "about q", "k": "about k", "v": "about v"},
 )
-ANSWERS = [COST, ANGLE, NONE, THETA, SHAPE, VALUES, MOVED]
-
 RIGHT, WRONG = Outcome.RIGHT, Outcome.WRONG
 UNREADABLE, NOTHING = Outcome.UNREADABLE, Outcome.NOT_ATTEMPTED
 
 
 def unread(answer: Number, code: str = "text") -> str:
-    return f"{PROBLEMS[code]} {answer.wanted}"
+    return f"{PROBLEMS[code]} {answer.wanted}".strip()
 
 
 RIGHT_TEXTS = {
@@ -76,22 +82,26 @@ RIGHT_TEXTS = {
         *("2048*(30+2)", "2 048 * 32", "2^(2^4)", "2^2^4", "--65536", "+65536"),
         *("65,536 parameters", "65536 Parameters.", "65536params", "\t65536\n"),
         *("65536\u00a0parameters", "65\u202f536", "(((65536)))", "≈ 65536", "~65536"),
-        "-(-65536)",
+        *("-(-65536)", "2048*32 = 65536", "2048 × 32 = 65,536", "parameters 65536"),
+        "sqrt(65536)^2",
     ],
-    ANGLE: ["3", "3.0", "3 rad", "3rad", "3 radians", "3.001", "30*1e-1", "3pi/pi"],
-    NONE: ["0", "0.0", "-0", "2-2", "0 * 5", "−0", "0^2"],
+    ANGLE: ["3", "3.0", "3 rad", "3rad", "3 radians", "3.001", "30*1e-1", "3pi/pi",
+        *("3 rad per position", "3 rad/position", "3 radians for each token", "3cos(0)")],
+    NONE: ["none", "Zero", "nothing", "sin(0)", "0 = 0", "0", "0.0", "-0", "2-2", "0 * 5", "−0", "0^2"],
     THETA: [
         *("1, 0.1, 0.01, 0.001", "[1,.1,.01,.001]", "(1, 1e-1, 1e-2, 1e-3)"),
         *("1 0.1 0.01 0.001", "10^0, 10^-1, 10^-2, 10^-3", "1; 0.1; 0.01; 0.001"),
         *("1, 0.1, 0.01 and 0.001", "1, 0.1, 0.01, and 0.001", "{1, 1/10, 1/100, 1/1000}"),
         *("1 rad, 0.1 rad, 0.01 rad, 0.001 rad", "[1, 0.1, 0.01, 0.001] rad"),
         *("tensor([1.0, 0.1, 0.01, 0.001])", "[[1, 0.1, 0.01, 0.001]]", "1,.1,.01,.001,"),
-        "(2-1), (1/10), (1/100), (1/1000)",
+        *("(2-1), (1/10), (1/100), (1/1000)", "1, 0.1, 0.01, 0.001 rad per position"),
+        *("theta = [1, 0.1, 0.01, 0.001]", "1 ;0.1; 0.01;0.001;"),
     ],
+    POINT: ["1.081, 1.683", "2cos(1), 2sin(1)", "2 cos 1, 2*sin(1)", "1.08 and 1.68"],
     SHAPE: [
         *("[2, 5, 4, 8]", "(2,5,4,8)", "2, 5, 4, 8", "2 5 4 8", "2x5x4x8", "2×5×4×8"),
         *("2 x 5 x 4 x 8", "torch.Size([2, 5, 4, 8])", "[2,5,4,8,]", "Shape(2, 5, 4, 8)"),
-        *("[2, 5, 2^2, 8]", "2*5*4*8", "[2., 5., 4., 8.]"),
+        *("[2, 5, 2^2, 8]", "2*5*4*8", "2 by 5 by 4 by 8", "shape = (2, 5, 4, 8)", "[2., 5., 4., 8.]"),
     ],
 }  # fmt: skip
 WRONG_TEXTS = {
@@ -100,6 +110,7 @@ WRONG_TEXTS = {
         "2048*8": "one head",
         "65,504": "a row less",
         "65503.9": "other cost",
+        "65536 = 2": "other cost",
         "171.9": "degrees",
         "172": "degrees",
         "65,535": "other cost",
@@ -125,11 +136,18 @@ WRONG_TEXTS = {
         "1, 10, 100, 1000": "no minus",
         "0.001 0.01 0.1 1": "reversed",
         "1, 0.1": "That is a list of 2; the answer has another length. other theta",
-        "1": "That is a list of 1; the answer has another length. other theta",
+        "1": "That is one number; a list is asked for. other theta",
         "1, 0.2, 0.01, 0.001": "Number 2 is not right. other theta",
         "1, 0.1, 0.01, 0.002": "Number 4 is not right. other theta",
         "(1+1), (2+2)": "That is a list of 2; the answer has another length. other theta",
         "1,000": "That is a list of 2; the answer has another length. other theta",
+    },
+    POINT: {
+        "1.1, 1.7": "Close, but rounded too far: give more decimals.",
+        "1, 2": "Close, but rounded too far: give more decimals.",
+        "1.1, -1.7": "Number 1 is not right. other point",
+        "1.08, -1.68": "clockwise",
+        "1.2, 1.7": "Number 1 is not right. other point",
     },
     SHAPE: {
         "[2, 5, 32]": "flattened",
@@ -138,7 +156,7 @@ WRONG_TEXTS = {
         "(2, 4, 5, 8)": "heads first",
         "[2, 5, 4, 4]": "Axis 4 is not right. other shape",
         "[]": None,
-        "2": "That is a list of 1; the answer has another length. other shape",
+        "2": "That is one number; a shape has one for each axis. other shape",
     },
 }
 UNREADABLE_TEXTS = {
@@ -182,6 +200,13 @@ CASES = (
         (THETA, "1,,2", UNREADABLE, unread(THETA)),
         (THETA, "[1, [2]", UNREADABLE, unread(THETA)),
         (THETA, "a, b, c, d", UNREADABLE, unread(THETA)),
+        (THETA, "1; 0,1; 0,01; 0,001", UNREADABLE, unread(THETA)),
+        (THETA, "1 deg per position, 1, 1, 1", UNREADABLE, unread(THETA, "unit")),
+        (COST, "position 3", UNREADABLE, unread(COST, "unit")),
+        (COST, "cos", UNREADABLE, unread(COST)),
+        (COST, "sqrt(-1)", UNREADABLE, unread(COST, "value")),
+        (COST, "cos(" * 30 + "1" + ")" * 30, UNREADABLE, unread(COST)),
+        (COST, "exp(1)", UNREADABLE, unread(COST)),
         (THETA, "1, 1/0", UNREADABLE, unread(THETA, "value")),
         (SHAPE, "2.5, 5, 4, 8", UNREADABLE, unread(SHAPE)),
         (SHAPE, "[-2, 5, 4, 8]", UNREADABLE, unread(SHAPE)),
@@ -197,7 +222,8 @@ CASES = (
         (MOVED, ["k", "q"], RIGHT, "right moved"),
         (MOVED, ["q"], WRONG, "about k"),
         (MOVED, ["k"], WRONG, "about q"),
-        (MOVED, ["v"], WRONG, "about q"),
+        (MOVED, ["v"], WRONG, "about q That is one of 3 to look at again."),
+        (MOVED, ["q", "v"], WRONG, "about k That is one of 2 to look at again."),
         (MOVED, ["q", "k", "v"], WRONG, "about v"),
     ]
 )

@@ -17,7 +17,7 @@ import pytest
 import torch
 from torch.nn.functional import embedding, one_hot, scaled_dot_product_attention
 
-from lib import rope
+from lib import code_check, rope
 from lib.answers import Outcome, Verdict
 from lib.code_check import NO_MISTAKE, check, reports
 from lib.code_mistakes import (
@@ -1542,7 +1542,7 @@ def test_every_feedback_is_heard_in_some_test():
     heard = {key for _, _, mistakes in WRONG for key in mistakes}
     for exercise in EXERCISES.values():
         heard |= {key for one in combinations(exercise, 1) for key in one.values()}
-    tested_below = {"arguments", "kind", "shape", "refusal"}
+    tested_below = {"arguments", "kind", "random", "shape", "refusal"}
     assert FEEDBACK.keys() - heard == tested_below
 
 
@@ -1650,12 +1650,63 @@ def test_the_function_s_own_name_finds_the_exercise():
     assert (report.exercise, report.outcome) == ("rotate_pair", Outcome.RIGHT)
 
 
-def test_the_latest_report_of_each_exercise_is_kept():
+def test_the_latest_report_of_a_function_s_own_name_is_kept_and_told(monkeypatch):
+    told = []
+    monkeypatch.setattr(code_check, "on_report", [lambda: told.append(dict(reports))])
     reports.clear()
-    first = check(minus_forgotten, "inv_freq")
-    assert reports == {"inv_freq": first}
-    second, third = check(a_list, "inv_freq"), check(sliced, "add_positions")
-    assert list(reports.items()) == [("inv_freq", second), ("add_positions", third)]
+
+    def inv_freq(d_head, base):
+        return minus_forgotten(d_head, base)
+
+    first = check(inv_freq)
+    assert reports == {"inv_freq": first} and first.outcome is Outcome.WRONG
+    check(a_list, "inv_freq")  # as a worked solution does
+    assert reports == {"inv_freq": first} and told == [{"inv_freq": first}]
+
+    def inv_freq(d_head, base):
+        return a_list(d_head, base)
+
+    second = check(inv_freq)
+    assert reports == {"inv_freq": second} and second.outcome is Outcome.RIGHT
+
+
+def test_what_is_random_is_said_to_be():
+    def add_positions(x, P, start_pos=0):
+        rows = torch.nn.Embedding(*P.shape).weight
+        return x + rows[start_pos : start_pos + x.shape[1]]
+
+    assert check(add_positions).mistakes == ("random",)
+
+
+def test_the_end_of_the_table_is_reached_or_the_reader_is_told():
+    def add_positions(x, P, start_pos=0):
+        if start_pos < 0 or start_pos + x.shape[1] >= len(P):
+            raise IndexError("no row")
+        return x + P[start_pos : start_pos + x.shape[1]]
+
+    assert "last_row" in check(add_positions).mistakes
+
+
+def test_a_result_of_another_shape_was_run_and_cannot_be_compared():
+    report = check(lambda d_head, base: [1.0], "inv_freq")
+    assert repr(report).startswith("inv_freq: could not be compared. The shape")
+
+
+def test_math_s_functions_for_numbers_get_a_word():
+    def rotate_pair(x, y, angle):
+        return x * math.cos(angle) - y * math.sin(angle), y
+
+    assert "torch has them for tensors" in check(rotate_pair).feedback
+
+
+def test_every_finding_has_lines_of_its_own():
+    lines = repr(
+        check(
+            lambda x, P, start_pos=0: x + P[start_pos : start_pos + x.shape[1]],
+            "add_positions",
+        )
+    )
+    assert "\nA negative start_pos" in lines
 
 
 @pytest.mark.parametrize(
@@ -1826,7 +1877,13 @@ def test_another_type_of_refusal_is_right_with_a_word_about_it():
     assert report.feedback.endswith(
         "It refuses with RuntimeError; IndexError is what a caller expects of a missing row."
     )
-    assert "refuses" not in check(row_by_row, "add_positions").feedback
+    assert "with ValueError" in check(row_by_row, "add_positions").feedback
+    assert "refuses" not in check(as_the_course, "add_positions").feedback
+
+
+def as_the_course(x, P, start_pos=0):
+    guarded(x, P, start_pos)
+    return x + P[start_pos : start_pos + x.shape[1]]
 
 
 def test_gradients_are_no_obstacle():

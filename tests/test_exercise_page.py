@@ -26,7 +26,7 @@ ANSWER = """async (form, given) => {
       if (input.type === "text") input.value = value;
       else input.checked = [value].flat().includes(input.value);
   });
-  form.requestSubmit();
+  form.querySelector("button").click();
   await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
   return parts.map((part) => part.querySelector(".says")).map((says) => [says.dataset.outcome, says.textContent]);
 }"""
@@ -63,7 +63,7 @@ def _opened(profile, markup):
 def answered(page, answers, given):
     """What the page says when each of `answers` is given what stands at its place."""
     exercise = Exercise("many", "Many", "Say.", answers, ["Hint."], "So.")
-    form = page.locator("form.answers")
+    form = page.locator(".answers[role=form]")
     page.set_content(PAGE.format(exercise.html()))
     return form.evaluate(ANSWER, given)
 
@@ -85,7 +85,7 @@ def form(visit):
 
 
 def on_page(page, name):
-    return page.locator(f"#{name} form.answers")
+    return page.locator(f"#{name} [role=form]")
 
 
 def says(form, n=0):
@@ -107,6 +107,7 @@ def test_the_page_judges_random_texts_as_python_does(bare):
         *("(", ")", "[", "]", "^", "**", "*", "x", "X", "-", "+", "/", "pi", "π", "rad"),
         *("deg", "and", "_", "'", "1,500", "0x1", "=", "torch.Size(", "٣", "\u00a0"),
         *(".", "−", "×", "e3", "{", "}", "\n", "\u2028", "parameters", "°", "shape"),
+        *("cos", "sin", "sqrt", "by", "per position", "none", "position", "~"),
     ]  # fmt: skip
     answers = [COST, THETA, SHAPE] * 1_500
     given = ["".join(dice.choices(pieces, k=dice.randint(1, 9))) for _ in answers]
@@ -155,17 +156,17 @@ def test_a_hostile_answer_is_answered_at_once_and_never_run(bare):
       form.querySelectorAll("input").forEach((input) => (input.value = text));
       const times = [1, 2, 3, 4, 5].map(() => {
         const start = performance.now();
-        form.requestSubmit();
+        form.querySelector('button').click();
         return performance.now() - start;
       });
       return [Math.min(...times), ...[...form.querySelectorAll(".says")].map((says) => says.dataset.outcome)];
     }"""
     for text in [*attacks, *HOSTILE]:
-        took, *outcomes = page.locator("form").evaluate(timed, text)
+        took, *outcomes = page.locator("[role=form]").evaluate(timed, text)
         assert took < 50, text[:40]
         assert "right" not in outcomes and "" not in outcomes, text[:40]
     assert page.evaluate("window.owned") is None
-    assert page.locator("form img").count() == 0
+    assert page.locator("[role=form] img").count() == 0
 
 
 def test_the_script_runs_no_text_and_asks_nobody():
@@ -255,6 +256,10 @@ def test_the_summary_counts_across_chapters_and_forgets(form):
     other.goto(seen.page.url)
     on_page(other, "table-cost").evaluate(ANSWER, ["65536", "0"])
     summary.get_by_text(f"2 of {count} exercises are right.").wait_for()
+    seen.page.once("dialog", lambda asked: asked.dismiss())
+    summary.get_by_role("button").click()
+    assert "2 of" in summary.locator(".total").text_content(), "it asks first"
+    seen.page.once("dialog", lambda asked: asked.accept())
     summary.get_by_role("button").click()
     assert "0 of" in summary.locator(".total").text_content()
     assert (
@@ -284,12 +289,21 @@ def test_the_summary_leads_to_every_exercise_by_its_number(html):
         assert solution.select_one("details.hide .cell_output"), "it runs"
 
 
+def test_a_link_to_a_solution_unfolds_it(form):
+    seen = form("sum-of-rows")
+    computed = seen.page.locator("#sum-of-rows-solution").get_by_text("the sum")
+    assert not computed.last.is_visible()
+    seen.get_by_role("link", name="Solution in code").click()
+    computed.last.wait_for()
+    assert not seen.page.locator("#silent-rows-solution details[open]").count()
+
+
 def test_a_browser_that_refuses_to_remember_still_judges(bare):
     page = bare(Exercise("one", "One", "Say.", [COST], ["Hint."], "So.").html())
     refused = "(() => { try { return !localStorage } catch { return true } })()"
     assert page.evaluate(refused), "a page without an address has no storage"
     verdict = ["right", "Right. right cost"]
-    assert page.locator("form").evaluate(ANSWER, ["65536"]) == [verdict]
+    assert page.locator("[role=form]").evaluate(ANSWER, ["65536"]) == [verdict]
 
 
 @pytest.mark.parametrize(
@@ -379,9 +393,10 @@ def test_a_screen_reader_is_told_what_everything_is(form):
 
 def test_without_scripts_hints_open_and_fields_make_way(form):
     seen = form("table-cost", java_script_enabled=False)
-    assert not seen.locator(".fields").is_visible()
+    assert seen.locator("input:visible, button:visible").count() == 0
+    assert seen.get_by_text("Parameters of RoPE").is_visible(), "the question stays"
     note = seen.page.locator("#table-cost noscript p").first
-    assert note.is_visible() and "let this page run its script" in note.inner_text()
+    assert note.is_visible() and "let the page run its script" in note.inner_text()
     seen.locator("summary").first.click()
     assert seen.get_by_text("To what is a row added?").is_visible()
 
@@ -392,7 +407,7 @@ def test_an_exercise_stored_in_a_notebook_answers_in_nbconvert_s_page(visit, tmp
     command += ["--output-dir", tmp_path, "--output", "page"]
     subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
     page = visit("page.html", base=tmp_path.as_uri() + "/").page
-    form = page.locator("form.answers").first
+    form = page.locator(".answers[role=form]").first
     assert form.evaluate(ANSWER, ["16,384", "0"])[0][0] == Outcome.WRONG.value
     assert "as wide as one head" in says(form).text_content()
 

@@ -255,6 +255,17 @@ def test_every_known_mistake_gets_its_own_feedback(one, answer):
     assert answer.mistakes, "a bank without a mistake"
 
 
+def test_no_example_of_what_can_be_read_is_an_answer():
+    # The words after a number that could not be read must not tell it.
+    for _, answer in ANSWERS:
+        if isinstance(answer, Number):
+            shown = answer.wanted.partition("such as ")[2].removesuffix(".")
+            examples = [shown] if isinstance(answer, Numbers) else shown.split(" or ")
+            assert examples[0][0] in "[0123456789"
+            for example in examples:
+                assert answer.judge(example).outcome is Outcome.WRONG, example
+
+
 def test_no_two_kinds_of_mistake_of_an_exercise_share_a_feedback():
     for one in EXERCISES:
         kinds = {}  # what is said: the mistakes that are told so

@@ -39,8 +39,8 @@ site: $(READY) $(FRESH_RUN) $(FRESH_PAGE)
 $(FRESH_RUN): $(READY) $(wildcard lib/*.* chapters/data/*)
 	@rm -rf _build/.jupyter_cache _build/.doctrees && mkdir -p _build && touch $@
 
-# Sphinx does not look at its local extensions either.
-$(FRESH_PAGE): $(wildcard _ext/*.py) _config.yml _toc.yml | $(FRESH_RUN)
+# Sphinx does not look at its local extensions either, nor at style sheets when no page has changed.
+$(FRESH_PAGE): $(wildcard _ext/*.py _static/* _templates/*) _config.yml _toc.yml | $(FRESH_RUN)
 	@rm -rf _build/.doctrees $(HTML) && mkdir -p _build && touch $@
 
 $(READY): requirements.txt pyproject.toml

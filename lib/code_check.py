@@ -365,8 +365,9 @@ def _judged(
         said = (_unexplained(exercise, ran) if ran else {}) | problem
     elif chosen:
         said = {key: FEEDBACK[key] for key in chosen.values()} | problem
-    else:
-        said = _special(function, exercise, trials)
+    else:  # where it raised on ordinary inputs, a special one may show why
+        raised = not problem or "error" in problem
+        said = _special(function, exercise, trials) if raised else {}
         if problem and not said:
             said = problem | {"": f"It is right for {ran[0]}."}
 

@@ -1,6 +1,7 @@
 """One table of answers for Python and for the page's script: what is written, and what must be said to it."""
 
 from lib.answers import (
+    DEEPEST,
     LONGEST,
     PROBLEMS,
     Choice,
@@ -83,9 +84,10 @@ RIGHT_TEXTS = {
         *("65,536 parameters", "65536 Parameters.", "65536params", "\t65536\n"),
         *("65536\u00a0parameters", "65\u202f536", "(((65536)))", "≈ 65536", "~65536"),
         *("-(-65536)", "2048*32 = 65536", "2048 × 32 = 65,536", "parameters 65536"),
-        "sqrt(65536)^2",
+        *("sqrt(65536)^2", "== 65536", "65\u2009536", "65536.00005"),
+        *("65536" + " " * (LONGEST - 5), "(" * DEEPEST + "65536" + ")" * DEEPEST),
     ],
-    ANGLE: ["3", "3.0", "3 rad", "3rad", "3 radians", "3.001", "30*1e-1", "3pi/pi",
+    ANGLE: ["3 rads", "3", "3.0", "3 rad", "3rad", "3 radians", "3.001", "30*1e-1", "3pi/pi",
         *("3 rad per position", "3 rad/position", "3 radians for each token", "3cos(0)")],
     NONE: ["none", "Zero", "nothing", "sin(0)", "0 = 0", "0", "0.0", "-0", "2-2", "0 * 5", "−0", "0^2"],
     THETA: [
@@ -113,6 +115,10 @@ WRONG_TEXTS = {
         "65536 = 2": "other cost",
         "171.9": "degrees",
         "172": "degrees",
+        "171.1": "degrees",
+        "170.9": "other cost",
+        "65536.0002": "other cost",
+        "–65536": "other cost",
         "65,535": "other cost",
         "-65536": "other cost",
         "65536.1": "other cost",
@@ -161,20 +167,21 @@ WRONG_TEXTS = {
 }
 UNREADABLE_TEXTS = {
     "text": [
-        *("sixteen", "65,53", "65,5366", "65.536,0", "0,5", "3,14", "1,,2", ",", "2 3"),
+        *("sixteen", "65,53", "65,5366", "65.536,0", "0,5", "0,536", "3,14", "1,,2", ",", "2 3"),
         *("2*", "*2", "2^", "(2", "2)", "()", "2**", "2***3", "2//3", "1e", "e5", ".", "-"),
         *("0x10", "0b11", "0o7", "0X1F", "1_0", "__import__('os')", "lambda: 1", "inf", "nan"),
         *("<b>1</b>", "<script>document.title='x'</script>", "<img src=x onerror=x()>"),
         *("٣", "３", "²", "1e٣", "Ⅷ", "½", "2²", "\u200b2", "2\u0000", "\ufeff2", "'; drop"),
         *("(" * 90 + "1" + ")" * 90, "-" * 150 + "1", "2^" * 60 + "2", "${7*7}", "{{7*7}}"),
+        *("(" * (DEEPEST + 1) + "1" + ")" * (DEEPEST + 1), "[1)", "(1]"),
         *("1;", "=", "pi pi)", "2 3 4", "5!", "5%", "1.2.3", "1..2", "٬", "[1]"),
     ],
     "value": [
         *("1/0", "0/0", "1/(1/0)", "9**9**9", "9^9^9^9", "0^-1", "(-8)^0.5", "1e400"),
         *("1e308*10", "-1e308*10", "1e308+1e308", "10^400", "9" * 190 + "e190", "1/(2-2)"),
     ],
-    "unit": ["3\u2028 deg", "3 deg", "3°", "3 degrees", "5 tokens", "1 rad", "2 turns"],
-    "long": ["1" * (LONGEST + 1), " 1" * LONGEST, "🙂" * (LONGEST + 1), "x" * 1_000_000],
+    "unit": ["3\u2028 deg", "3 deg", "3°", "3 degrees", "5 tokens", "1 rad", "2 turns", "2 revs"],
+    "long": ["1" + " " * LONGEST, "1" * (LONGEST + 1), " 1" * LONGEST, "🙂" * (LONGEST + 1), "x" * 1_000_000],
 }  # fmt: skip
 BLANKS = ["", " ", "\t\n", "\u00a0 \u202f", " " * 500]
 
@@ -199,6 +206,7 @@ CASES = (
         (THETA, "1 deg, 2, 3, 4", UNREADABLE, unread(THETA, "unit")),
         (THETA, "1,,2", UNREADABLE, unread(THETA)),
         (THETA, "[1, [2]", UNREADABLE, unread(THETA)),
+        (THETA, "[1, 0.1, 0.01, 0.001)", UNREADABLE, unread(THETA)),
         (THETA, "a, b, c, d", UNREADABLE, unread(THETA)),
         (THETA, "1; 0,1; 0,01; 0,001", UNREADABLE, unread(THETA)),
         (THETA, "1 deg per position, 1, 1, 1", UNREADABLE, unread(THETA, "unit")),

@@ -2,6 +2,7 @@
 
 import builtins
 import dataclasses
+import math
 import random
 import re
 import timeit
@@ -59,6 +60,10 @@ def test_no_answer_is_run_as_code(monkeypatch):
         ("2^3^2", 512),
         ("2*-3", -6),
         ("2^-2^2", 2**-4),
+        ("2pi^2", 2 * math.pi**2),
+        ("2 cos(0)^2", 2),
+        ("-cos 0", -1),
+        ("sqrt 16 / 2", 2),
     ],
 )
 def test_signs_bind_as_in_mathematics(text, value):

@@ -1670,6 +1670,13 @@ def test_the_latest_report_of_a_function_s_own_name_is_kept_and_told(monkeypatch
     assert reports == {"inv_freq": second} and second.outcome is Outcome.RIGHT
 
 
+def test_a_function_that_answers_sometimes_was_attempted():
+    def rotate_pair(x, y, angle):
+        return by_sines(x, y, angle) if x.ndim == 2 else None
+
+    assert check(rotate_pair).outcome is Outcome.UNREADABLE
+
+
 def test_what_is_random_is_said_to_be():
     def add_positions(x, P, start_pos=0):
         rows = torch.nn.Embedding(*P.shape).weight

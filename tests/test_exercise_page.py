@@ -225,6 +225,9 @@ def test_what_was_said_goes_when_the_answer_is_changed(form):
 
 def test_answers_are_kept_and_can_be_cleared(form):
     seen = form("table-cost")
+    seen.evaluate(ANSWER, ["", " "])
+    kept = "localStorage.getItem('where-a-token-stands/table-cost')"
+    assert seen.page.evaluate(kept) is None, "nothing was answered"
     seen.evaluate(ANSWER, ["65,536", "7"])
     on_page(seen.page, "twice-as-long").locator("input").first.check()
     seen.page.reload()
@@ -249,7 +252,10 @@ def test_the_summary_counts_across_chapters_and_forgets(form):
     assert (
         summary.locator(".total").text_content() == f"1 of {count} exercises are right."
     )
+    count_them = "window.told = 0; document.addEventListener('answered', () => told++)"
+    seen.page.evaluate(count_them)
     on_page(seen.page, "table-cost").evaluate(ANSWER, ["65536", "65536"])
+    assert seen.page.evaluate("told") == 1, "each form is brought to life once"
     assert "1 of 2 right" in summary.locator('[data-name="table-cost"]').text_content()
     other = seen.page.context.new_page()  # the summary follows another tab, too
     other.goto(seen.page.url)
@@ -388,6 +394,11 @@ def test_a_screen_reader_is_told_what_everything_is(form):
     ):
         assert line in tree, tree
     assert seen.get_attribute("aria-label") == "Shapes after the turn"
+    invalid = [
+        field.get_attribute("aria-invalid")
+        for field in seen.locator("input[type=text]").all()
+    ]
+    assert invalid == ["true", None, "true"]
     for n in range(4):
         assert says(seen, n).get_attribute("aria-live") == "polite"
     described = seen.locator("input").first.get_attribute("aria-describedby")

@@ -69,6 +69,23 @@ def test_checking_remembers_and_forgetting_forgets():
     assert one.state == "right"
 
 
+def test_checking_nothing_is_no_answer():
+    one = sample()
+    one.check(["", " ", "", "", []])
+    assert one.state == "not answered yet"
+
+
+def test_marks_in_titles_and_options_stay_text():
+    option = 'a "b" <c> & `d`'
+    choice = Choice("`Which`?", (option, "other"), option, "r", {"other": "w"})
+    one = Exercise("marks", 'A "title"', "Say.", [choice], ["One."], "So.")
+    page = BeautifulSoup(one.html(), "html.parser")
+    assert page.select_one("[role=form]")["aria-label"] == 'A "title"'
+    assert page.select_one("input")["value"] == option
+    assert "`" not in one.widget.children[1].children[0].description
+    assert one.widget is one.widget
+
+
 def test_another_number_of_answers_is_refused():
     with pytest.raises(ValueError, match="given: got 1 answers, want 5"):
         sample().check(["65536"])

@@ -10,12 +10,15 @@ The answer is never said.
 """
 
 import inspect
+import random
 import re
 import textwrap
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -26,10 +29,11 @@ from lib.code_mistakes import (
     EXERCISES,
     FEEDBACK,
     SEED,
-    Exercise,
     Inputs,
+    Task,
     Trials,
     agree,
+    all_the_same,
     close_to,
     combinations,
     trials_of,
@@ -37,7 +41,7 @@ from lib.code_mistakes import (
 )
 from lib.show import WIDTH
 
-HALF = (0.1, 0.1)  # absolute and relative: what a few operations in bfloat16 may lose
+HALF = (0.03, 0.03)  # absolute and relative: what a few operations in bfloat16 may lose
 QUOTED = 200  # characters of an error's message that a report repeats
 ADDRESS = re.compile(r"0x[0-9a-fA-F]{4,}")  # of an object in memory: never the same
 TORCH_LACKS = re.compile("not implemented for|Could not run")  # no stub of the reader's
@@ -61,7 +65,7 @@ IDLE = {"unturned", "x_only"}  # mistakes with which the table is not used at al
 class Run:
     """One call of a reader's function: what goes in, what is wanted and what came."""
 
-    exercise: Exercise
+    exercise: Task
     inputs: Inputs
     wanted: tuple[Tensor, ...] = ()  # in double precision, like the results
     results: tuple[Tensor, ...] = ()  # empty: `problem` says why
@@ -101,7 +105,7 @@ def _other_arguments(function: Callable, given: list[str]) -> str | None:
     return None
 
 
-def _run(function: Callable, exercise: Exercise, inputs: Inputs, refused=False) -> Run:
+def _run(function: Callable, exercise: Task, inputs: Inputs, refused=False) -> Run:
     """What the function does with copies of these inputs; if refused, none is wanted."""
     run = Run(exercise, inputs)
     if not refused:
@@ -109,8 +113,8 @@ def _run(function: Callable, exercise: Exercise, inputs: Inputs, refused=False) 
     given = [x.clone() if isinstance(x, Tensor) else x for x in inputs]
     try:
         answer = function(*given)
-    except Exception as error:
-        run.error, message = type(error).__name__, str(error)
+    except (Exception, SystemExit) as error:
+        run.error, message = type(error).__name__, _message(error)
         run.blank = run.error == "NotImplementedError" and not TORCH_LACKS.search(
             message
         )
@@ -165,8 +169,17 @@ def _kind(x: object) -> str:
     return f"{name} of shape {list(x.shape)}" if isinstance(x, Tensor) else name
 
 
-def _quoted(error: Exception) -> str:
-    message = ADDRESS.sub("0x...", textwrap.shorten(str(error), QUOTED)).rstrip(".")
+def _message(error: BaseException) -> str:
+    try:
+        return str(error)[: 10 * QUOTED]
+    except Exception:  # an error that cannot even be told
+        return ""
+
+
+def _quoted(error: BaseException) -> str:
+    message = ADDRESS.sub("0x...", textwrap.shorten(_message(error), QUOTED)).rstrip(
+        "."
+    )
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
@@ -182,14 +195,16 @@ def _gives(candidate: Callable, run: Run) -> bool:
     return agree(made, run.results, run.within)
 
 
-def _explanation(exercise: Exercise, runs: list[Run]) -> dict[str, str] | None:
+def _explanation(exercise: Task, runs: list[Run]) -> dict[str, str] | None:
     """The fewest mistakes, {stage: key}, that give what came; None if no choice does.
 
     First few mistakes must fail wherever the function failed, then that is left open.
     """
     ran = [run for run in runs if run.results]
-    strictly = [(runs, 2)] if len(ran) < len(runs) else []
-    for tried, deepest in [*strictly, (ran, exercise.deepest)] if ran else []:
+    # Where one number fills everything, two mistakes can always be found that do so.
+    most = 1 if ran and all(map(all_the_same, ran)) else exercise.deepest
+    strictly = [(runs, min(most, 2))] if len(ran) < len(runs) else []
+    for tried, deepest in [*strictly, (ran, most)] if ran else []:
         for count in range(deepest + 1):
             for chosen in combinations(exercise, count):
                 candidate = with_mistakes(exercise, chosen)
@@ -214,7 +229,7 @@ def _difference(run: Run) -> dict[str, str]:
     return {}
 
 
-def _unexplained(exercise: Exercise, runs: list[Run]) -> dict[str, str]:
+def _unexplained(exercise: Task, runs: list[Run]) -> dict[str, str]:
     """What is said to results that no choice of mistakes gives."""
     differences = list(filter(None, map(_difference, runs)))
     for difference in differences:
@@ -226,7 +241,7 @@ def _unexplained(exercise: Exercise, runs: list[Run]) -> dict[str, str]:
     for axis, name in enumerate(exercise.axes):
         if found not in ANY_PROPERTIES and all(_only_first(run, axis) for run in runs):
             said["only_first"] = FEEDBACK["only_first"].format(name)
-    return said | differences[0]
+    return said | next(iter(differences), {})
 
 
 def _only_first(run: Run, axis: int) -> bool:
@@ -236,7 +251,7 @@ def _only_first(run: Run, axis: int) -> bool:
     return first and bool(others) and not any(others)
 
 
-def _special(function: Callable, exercise: Exercise, trials: Trials) -> dict[str, str]:
+def _special(function: Callable, exercise: Task, trials: Trials) -> dict[str, str]:
     """What a function that is right on ordinary inputs gets wrong on special ones."""
     said = {}
     for key, special in trials.special.items():
@@ -249,7 +264,7 @@ def _special(function: Callable, exercise: Exercise, trials: Trials) -> dict[str
 
 
 def _accepted(
-    function: Callable, exercise: Exercise, trials: Trials
+    function: Callable, exercise: Task, trials: Trials
 ) -> tuple[dict[str, str], set[str]]:
     """What is not refused and should be, said; and the types of errors that refused."""
     said, errors = {}, set()
@@ -302,14 +317,14 @@ def check(function: Callable, exercise: str | None = None) -> Report:
     exercise: a key of EXERCISES; None for the function's own name.
     The report quotes what the function raises. It is kept in `reports` when the function
     was found by its own name: one with another name, as in the worked solutions, is not
-    the reader's answer. The global random state and default dtype are afterwards what
+    the reader's answer. Random states, default dtype and grad mode are afterwards what
     they were.
     Raises TypeError for what cannot be called and ValueError for an unknown exercise.
     """
     if not callable(function):
         raise TypeError(f"function: got {type(function).__name__}, want a function")
     name = getattr(function, "__name__", None) if exercise is None else exercise
-    if name not in EXERCISES:
+    if not isinstance(name, str) or name not in EXERCISES:
         raise ValueError(f"exercise: got {name!r}, want one of {', '.join(EXERCISES)}")
     with _undisturbed():
         outcome, said = _judged(function, EXERCISES[name], trials_of(name))
@@ -323,24 +338,30 @@ def check(function: Callable, exercise: str | None = None) -> Report:
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """The same random state and default dtype at every check; the reader's afterwards.
+    """The same random states, types and device at every check; the reader's afterwards.
 
     One thread: on tensors as small as these, threads only wait for each other.
     """
     kept = torch.get_rng_state(), torch.get_default_dtype(), torch.get_num_threads()
+    dice = random.getstate(), np.random.get_state()
     torch.default_generator.manual_seed(SEED)
+    random.seed(SEED)
+    np.random.seed(SEED)
     torch.set_default_dtype(torch.float32)
     torch.set_num_threads(1)
     try:
-        yield
+        with torch.device("cpu"), torch.enable_grad(), warnings.catch_warnings():
+            yield
     finally:
         torch.set_rng_state(kept[0])
         torch.set_default_dtype(kept[1])
         torch.set_num_threads(kept[2])
+        random.setstate(dice[0])
+        np.random.set_state(dice[1])
 
 
 def _judged(
-    function: Callable, exercise: Exercise, trials: Trials
+    function: Callable, exercise: Task, trials: Trials
 ) -> tuple[Outcome, dict[str, str]]:
     """The outcome, and what is said about it, by keys of FEEDBACK."""
     given = exercise.arguments[: len(trials.main[0])]
@@ -352,7 +373,9 @@ def _judged(
     runs = [_run(function, exercise, inputs) for inputs in trials.main + trials.lucky]
     faults = {key: text for run in runs for key, text in run.faults.items()}
     if all(run.blank for run in runs) and not faults:
-        return Outcome.NOT_ATTEMPTED, {"": "Write its body, then check it again."}
+        return Outcome.NOT_ATTEMPTED, {
+            "": "Nothing comes back yet: write its body, and let it return the result."
+        }
 
     again = _run(function, exercise, trials.main[0])
     if runs[0].results and not agree(again.results, runs[0].results, again.within):
@@ -372,8 +395,8 @@ def _judged(
             said = problem | {"": f"It is right for {ran[0]}."}
 
     errors = set()
-    unread = chosen is None or "rows" in chosen or IDLE & {*chosen.values()}
-    if not problem and not unread:  # else nothing is learnt from a table that is short
+    unused = chosen is None or "rows" in chosen or IDLE & {*chosen.values()}
+    if not problem and not unused:  # else nothing is learnt from a table that is short
         accepted, errors = _accepted(function, exercise, trials)
         said |= accepted
     said |= faults

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from types import SimpleNamespace
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -49,6 +50,8 @@ FEEDBACK = {
     "outputs_swapped": "The two results come back in each other's place.",
     "pair_swapped": "Within every pair the two results stand in each other's place.",
     "first_only": "Only the first coordinate is turned; the second comes back as it was.",
+    "first_negated": "The first coordinate comes back with the wrong sign.",
+    "second_negated": "The second coordinate comes back with the wrong sign.",
     "second_only": "Only the second coordinate is turned; the first comes back as it was.",
     # frequencies
     "from_one": "i is counted from 1; the first pair is pair 0.",
@@ -186,7 +189,7 @@ FEEDBACK = {
     "float64": "It is right in float32, not in float64.",
     "view": "It is right for contiguous tensors, not for a transposed view.",
     "one_pair": "It is right for larger heads, not for a d_head of 2.",
-    "drifts": "It is right in the first rows and drifts away later: positions or angles are rounded too much.",
+    "drifts": "It is right in the first rows and wrong further on, as when positions or angles are rounded.",
     "large_head": "It is right for small heads, not for a d_head of 128.",
     "one_position": "It is right for longer tables, not for one of a single row.",
     "fewer_key_heads": "It is right for as many key heads as query heads, not for fewer.",
@@ -194,11 +197,12 @@ FEEDBACK = {
     "many_tokens": "It is right for short texts, not for longer ones.",
     "last_row": "The table's last row is never reached; a text may end there.",
     "random": "Two calls with the same inputs give different results: something in it is random or keeps a state.",
-    "no_default": "It does not do without start_pos; without one, the text begins at 0.",
+    "no_default": "It is not right without start_pos: then the text begins at 0.",
     # properties, when no combination of mistakes explains what came
     "complex_numbers": "Complex numbers came back; real ones are wanted.",
     "nan": "Some results are no finite numbers.",
-    "half_precision": "It is right roughly: on the way something is rounded to half precision.",
+    "half_precision": "It is right only roughly, within some percent, as when something is rounded on the way.",
+    "constant": "Every number that comes back is the same.",
     "zero_turns": "A point moves though the angle is 0.",
     "distance_changes": "A turn keeps a point's distance from the origin, and here it changes.",
     "angle_off": "Distances are kept, and the points land at a wrong angle.",
@@ -222,7 +226,7 @@ FEEDBACK = {
     "unexplained": "It is none of the mistakes that are known here.",
     # whatever came is no answer
     "error": "It raised {}, for {}.",
-    "arguments": "It is called with {}, and takes {}.",
+    "arguments": "It is called with {}, one after the other, and takes {}.",
     "kind": "What came back: {}. Wanted: {}, {}.",
     "refusal": "It refuses with {}; {} is what a caller expects of a missing row.",
     "shape": "The shape of {} is {}; wanted is {}, for {}.",
@@ -267,6 +271,8 @@ TERMS = dict(
     pair_swapped=lambda x, y, f, g: turned(x, y, g, f)[::-1],
     first_only=lambda x, y, f, g: (turned(x, y, f, g)[0], y),
     second_only=lambda x, y, f, g: (x, turned(x, y, f, g)[1]),
+    first_negated=lambda x, y, f, g: (-turned(x, y, f, g)[0], turned(x, y, f, g)[1]),
+    second_negated=lambda x, y, f, g: (turned(x, y, f, g)[0], -turned(x, y, f, g)[1]),
 )
 PAIR = dict(right=lambda x, y: (x, y), outputs_swapped=lambda x, y: (y, x))
 
@@ -649,13 +655,13 @@ def _precompute_freqs_cis_trials(randn) -> Trials:
 
 def _apply_rotary_emb_trials(randn) -> Trials:
     heads = partial(_heads, randn)
-    xq, xk, freqs_cis = heads(2, 4, 3, 8)
+    xq, xk, freqs_cis = heads(2, 5, 3, 8)
     view = [swapped(randn(2, 3, 5, 8)) for _ in range(2)]
     return Trials(
         [
             (xq, xk, freqs_cis),
-            (xq, xk, _table(4, 8, start=200)),
-            heads(3, 5, 2, 12, step=90),
+            (xq, xk, _table(5, 8, start=200)),
+            heads(3, 4, 2, 12, step=90),
         ],
         lucky=[heads(2, 4, 4, 8), heads(4, 4, 2, 8)],
         special={
@@ -689,6 +695,7 @@ def _rotary_attention_trials(randn) -> Trials:
             (*tokens, freqs_cis),
             (*other_last, freqs_cis),
             (*tokens, _table(5, 8, start=200)),
+            heads(3, 4, 2, 12),
             (xq, xk, torch.ones_like(xv), other_freqs_cis),
         ],
         lucky=[heads(2, 4, 4, 8), heads(4, 4, 2, 8)],
@@ -750,7 +757,9 @@ def agree(
 ) -> bool:
     """Whether the tensors have the same shapes and nearly the same numbers."""
     return len(ours) == len(theirs) and all(
-        a.shape == b.shape and bool(close_to(a, b, within).all())
+        a.shape == b.shape
+        and a.is_complex() == b.is_complex()
+        and bool(close_to(a, b, within).all())
         for a, b in zip(ours, theirs, strict=True)
     )
 
@@ -782,7 +791,16 @@ def _pair_lengths(x: Tensor) -> Tensor:
     return x.unflatten(-1, (-1, 2)).norm(dim=-1)
 
 
+def all_the_same(run) -> bool:
+    """Whether one number fills the first result, and should not."""
+    came, wanted = run.results[0], run.wanted[0]
+    return came.numel() > 1 and bool(
+        (came == came.flatten()[0]).all() and (wanted != wanted.flatten()[0]).any()
+    )
+
+
 ANY_PROPERTIES = dict(
+    constant=lambda runs: all(map(all_the_same, runs)),
     complex_numbers=lambda runs: any(
         came.is_complex() > wanted.is_complex()
         for run in runs
@@ -844,15 +862,17 @@ ADD_PROPERTIES = dict(
 
 
 def _numbers(answer: object) -> object:
-    """A list of numbers as a tensor; what is none as it is."""
+    """A list or an array of numbers as a tensor; what is none as it is."""
     try:
+        if isinstance(answer, np.ndarray):  # of any order and precision
+            answer = np.array(answer, dtype=float)
         return torch.as_tensor(answer)
     except (TypeError, ValueError, RuntimeError):
         return answer
 
 
 @dataclass(frozen=True)
-class Exercise:
+class Task:
     """What a function is held against, what it is tried on, and the bank of mistakes."""
 
     reference: Callable
@@ -895,7 +915,9 @@ ATTENTION = dict(
     factor=FACTOR,
     layout=without(LAYOUT, "to_halves", "halves_to_neighbours"),
     terms=without(
-        TERMS, "reflected", "cos_sin_swapped", "inputs_swapped", "pair_swapped"
+        TERMS,
+        *("reflected", "cos_sin_swapped", "inputs_swapped", "pair_swapped"),
+        *("first_negated", "second_negated"),
     ),
     written=dict(right=same),
     values=VALUES,
@@ -905,7 +927,7 @@ ATTENTION = dict(
     softmax=SOFTMAX,
 )
 EXERCISES = {
-    "rotate_pair": Exercise(
+    "rotate_pair": Task(
         rope.rotate_pair,
         results=("x'", "y'"),
         kind="each a torch.Tensor",
@@ -916,7 +938,7 @@ EXERCISES = {
         trials=_rotate_pair_trials,
         tried="Tried on points of equal and of broadcast shapes, at small and large angles, in float32 and float64.",
     ),
-    "inv_freq": Exercise(
+    "inv_freq": Task(
         rope.inv_freq,
         results=("the frequencies",),
         axes=("pair",),
@@ -930,7 +952,7 @@ EXERCISES = {
         kind="a torch.Tensor or a list of numbers",
         read=_numbers,
     ),
-    "precompute_freqs_cis": Exercise(
+    "precompute_freqs_cis": Task(
         rope.precompute_freqs_cis,
         results=("the table",),
         axes=("position", "pair"),
@@ -942,7 +964,7 @@ EXERCISES = {
         close=(5e-3, 0.0),  # float32 loses as much of an angle of 5,000 radians
         rough=(0.15, 0.0),
     ),
-    "apply_rotary_emb": Exercise(
+    "apply_rotary_emb": Task(
         rope.apply_rotary_emb,
         results=("the turned queries", "the turned keys"),
         kind="each a torch.Tensor",
@@ -955,7 +977,7 @@ EXERCISES = {
         "and on tables that do not fit.",
         surplus="three_results",
     ),
-    "rotary_attention": Exercise(
+    "rotary_attention": Task(
         rope.rotary_attention,
         results=("the result",),
         axes=HEAD_AXES,
@@ -966,7 +988,7 @@ EXERCISES = {
         tried="Tried on several shapes, on 1 to 40 tokens, at near and far positions.",
         deepest=2,
     ),
-    "add_positions": Exercise(
+    "add_positions": Task(
         lambda x, P, start_pos=0: x + P[start_pos : start_pos + x.shape[1]],
         results=("the sum",),
         axes=("batch row", "token", "dimension"),
@@ -988,7 +1010,7 @@ def trials_of(exercise: str) -> Trials:
     return EXERCISES[exercise].trials(lambda *shape: draw(shape))
 
 
-def combinations(exercise: Exercise, count: int) -> Iterator[dict[str, str]]:
+def combinations(exercise: Task, count: int) -> Iterator[dict[str, str]]:
     """Every choice of `count` mistakes, {stage: key}, no two of them in one stage."""
     ways = ((s, key) for s, stage in exercise.stages.items() for key in stage)
     wrong = [(stage, key) for stage, key in ways if key != "right"]
@@ -997,7 +1019,7 @@ def combinations(exercise: Exercise, count: int) -> Iterator[dict[str, str]]:
             yield dict(chosen)
 
 
-def with_mistakes(exercise: Exercise, chosen: dict[str, str]) -> Callable:
+def with_mistakes(exercise: Task, chosen: dict[str, str]) -> Callable:
     """The exercise done with the mistakes {stage: key}, and right in all other stages."""
     ways = {s: stage[chosen.get(s, "right")] for s, stage in exercise.stages.items()}
     return partial(exercise.model, SimpleNamespace(**ways))

@@ -11,6 +11,7 @@ import random
 import re
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -1542,7 +1543,7 @@ def test_every_feedback_is_heard_in_some_test():
     heard = {key for _, _, mistakes in WRONG for key in mistakes}
     for exercise in EXERCISES.values():
         heard |= {key for one in combinations(exercise, 1) for key in one.values()}
-    tested_below = {"arguments", "kind", "random", "shape", "refusal"}
+    tested_below = {"arguments", "constant", "kind", "random", "shape", "refusal"}
     assert FEEDBACK.keys() - heard == tested_below
 
 
@@ -1677,6 +1678,83 @@ def test_a_function_that_answers_sometimes_was_attempted():
     assert check(rotate_pair).outcome is Outcome.UNREADABLE
 
 
+@pytest.mark.parametrize(
+    ("exercise", "function", "mistakes"),
+    [
+        ("inv_freq", lambda d, b: torch.full((d // 2,), float(b)), ("constant",)),
+        ("inv_freq", lambda d, b: torch.zeros(d // 2), ("constant",)),
+        ("inv_freq", lambda d, b: [1.0] * (d // 2), ("floored",)),
+        ("precompute_freqs_cis", lambda d, n, b: torch.zeros(n, d // 2), ("constant",)),
+        (
+            "inv_freq",
+            lambda d, b: rope.inv_freq(d, b) * (1 + 0j),
+            ("complex_numbers",),
+        ),
+        (
+            "rotate_pair",
+            lambda x, y, a: (by_sines(x, y, a)[0], -by_sines(x, y, a)[1]),
+            ("second_negated",),
+        ),
+    ],
+)
+def test_no_false_mistake_is_fitted(exercise, function, mistakes):
+    assert check(function, exercise).mistakes == mistakes
+
+
+@pytest.mark.parametrize("factor", [1.05, 0.95])
+def test_half_precision_excuses_little(factor):
+    def apply_rotary_emb(xq, xk, freqs_cis):
+        q, k = rope.apply_rotary_emb(xq, xk, freqs_cis)
+        return (q * factor, k) if xq.dtype == torch.bfloat16 else (q, k)
+
+    assert "bfloat16" in check(apply_rotary_emb).mistakes
+
+
+def test_arrays_of_any_order_are_numbers():
+    def inv_freq(d_head, base):
+        return (base ** (np.arange(-(d_head - 2), 1, 2) / d_head))[::-1]
+
+    assert check(inv_freq).outcome is Outcome.RIGHT
+
+
+def test_the_reader_s_session_is_left_alone():
+    def rotate_pair(x, y, angle):
+        torch.set_grad_enabled(False)
+        random.random()
+        np.random.rand()
+        warnings.simplefilter("error")
+        return by_sines(x, y, angle)
+
+    before = (
+        random.getstate(),
+        np.random.get_state()[1].tolist(),
+        list(warnings.filters),
+    )
+    torch.set_default_device("meta")
+    try:
+        assert check(rotate_pair).outcome is Outcome.RIGHT
+    finally:
+        torch.set_default_device(None)
+    assert torch.is_grad_enabled()
+    now = random.getstate(), np.random.get_state()[1].tolist(), list(warnings.filters)
+    assert now == before
+
+
+def test_whatever_is_raised_is_told():
+    class Untold(Exception):
+        def __str__(self):
+            raise ValueError
+
+    def leaves(x, y, angle):
+        sys.exit(3)
+
+    def raises(x, y, angle):
+        raise Untold
+
+    assert "SystemExit: 3" in check(leaves, "rotate_pair").feedback
+    assert "It raised Untold" in check(raises, "rotate_pair").feedback
+
+
 def test_what_is_random_is_said_to_be():
     def add_positions(x, P, start_pos=0):
         rows = torch.nn.Embedding(*P.shape).weight
@@ -1721,7 +1799,7 @@ def test_every_finding_has_lines_of_its_own():
     [
         (by_sines, "rotate_pair: right. Tried on"),
         (stale := overwritten_names, "rotate_pair: not right. The second coordinate"),
-        (stub_pass, "rotate_pair: not attempted. Write"),
+        (stub_pass, "rotate_pair: not attempted. Nothing"),
         (
             lambda x, y, a: x.no,
             "rotate_pair: could not be run. It raised AttributeError: ",
@@ -1776,14 +1854,18 @@ def test_a_quoted_message_is_short_and_has_no_address():
         (
             lambda xq, xk, xv, freqs_cis: (xq, xk, xv),
             "apply_rotary_emb",
-            "It is called with xq, xk, freqs_cis, and takes xq, xk, xv, freqs_cis.",
+            "It is called with xq, xk, freqs_cis, one after the other, and takes xq, xk, xv, freqs_cis.",
         ),
         (
             lambda x, P: x,
             "add_positions",
-            "It is called with x, P, start_pos, and takes x, P.",
+            "It is called with x, P, start_pos, one after the other, and takes x, P.",
         ),
-        (lambda: 1, "inv_freq", "It is called with d_head, base, and takes nothing."),
+        (
+            lambda: 1,
+            "inv_freq",
+            "It is called with d_head, base, one after the other, and takes nothing.",
+        ),
     ],
 )
 def test_other_arguments_are_told(function, exercise, said):

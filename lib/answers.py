@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 LONGEST = 200  # characters of an answer that are read
+FAR_TOO_LONG = 10_000  # of which not even the blanks are looked at
 DEEPEST = 20  # brackets, signs and powers within one another
 EXACT = 1e-9  # relative: how far two ways to compute one number in float64 may differ
 ROUNDED = 5e-3  # relative: how a mistaken answer may be rounded and still be recognised
@@ -32,7 +33,7 @@ UNITS = {
     "deg": ("deg", "degs", "degree", "degrees", "°"),
     "turns": ("turn", "turns", "rev", "revs"),
     "parameters": ("parameter", "parameters", "param", "params"),
-    "positions": ("position", "positions", "token", "tokens"),
+    "positions": ("position", "positions", "token", "tokens", "step", "steps"),
     "layers": ("layer", "layers"),
     "rows": ("row", "rows", "time", "times"),
 }
@@ -89,6 +90,16 @@ class Number:
     coarse = "Close, but rounded too far: give more decimals."
 
     def __post_init__(self) -> None:
+        _require_texts(self.label, self.right, self.otherwise, *self.mistakes.values())
+        if not (isinstance(self.tolerance, float) and 0 <= self.tolerance < 1):
+            raise ValueError(
+                f"tolerance: got {self.tolerance}, want 0 or more, below 1"
+            )
+        for name, value in (
+            ("value", self.value),
+            *(("mistakes", m) for m in self.mistakes),
+        ):
+            self._require_value(name, value)
         if self.unit is not None and self.unit not in UNITS:
             raise ValueError(f"unit: got {self.unit!r}, want one of {list(UNITS)}")
         for mistake in self.mistakes:
@@ -105,11 +116,15 @@ class Number:
         of = "in" if self.unit in ("rad", "deg", "turns") else "of"
         return self.example.format(f" {of} {self.unit}" if self.unit else "")
 
+    def _require_value(self, name: str, value: float) -> None:
+        if not _is_number(value):
+            raise ValueError(f"{name}: got {value!r}, want a finite number")
+
     def judge(self, text: str) -> Verdict:
         """The verdict on what a reader wrote. Raises TypeError for anything but a text."""
         if not isinstance(text, str):
             raise TypeError(f"text: got {type(text).__name__}, want a str")
-        if BLANK.fullmatch(text):
+        if len(text) <= FAR_TOO_LONG and BLANK.fullmatch(text):
             return NOTHING_WRITTEN
         try:
             found = self.read(text)
@@ -147,6 +162,10 @@ class Numbers(Number):
     single = "That is one number; a list is asked for."
     counted = "That is a list of {}; the answer has another length."
     located = "Number {} is not right."
+
+    def _require_value(self, name: str, value: Sequence[float]) -> None:
+        if not (isinstance(value, tuple) and value and all(map(_is_number, value))):
+            raise ValueError(f"{name}: got {value!r}, want a tuple of finite numbers")
 
     def read(self, text: str) -> list[float]:
         """The numbers that a text lists. Raises Unreadable."""
@@ -187,6 +206,11 @@ class Shape(Numbers):
     single = "That is one number; a shape has one for each axis."
     located = "Axis {} is not right."
 
+    def _require_value(self, name: str, value: Sequence[float]) -> None:
+        super()._require_value(name, value)
+        if any(size < 0 or not float(size).is_integer() for size in value):
+            raise ValueError(f"{name}: got {value!r}, want whole numbers from 0 on")
+
     def read(self, text: str) -> list[float]:
         sizes = super().read(text)
         if any(size < 0 or not size.is_integer() for size in sizes):
@@ -210,6 +234,8 @@ class Choice:
     kind = "choice"
 
     def __post_init__(self) -> None:
+        if self.value not in self.options:
+            raise ValueError(f"value: got {self.value!r}, want one of {self.options}")
         _require_options(self, {self.value, *self.mistakes})
         if self.value in self.mistakes:
             raise ValueError(f"mistakes: {self.value!r} is the right option")
@@ -240,7 +266,8 @@ class Choices:
 
     def __post_init__(self) -> None:
         _require_options(self, set(self.mistakes))
-        if not self.value or not set(self.value) <= set(self.options):
+        several = isinstance(self.value, tuple) and self.value
+        if not several or not set(self.value) <= set(self.options):
             raise ValueError(f"value: got {self.value}, want some of {self.options}")
 
     def judge(self, chosen: Iterable[str]) -> Verdict:
@@ -278,9 +305,14 @@ def _is_rounded(number: float, value: float) -> bool:
 
 
 def _recognised(number: float, mistake: float, tolerance: float) -> bool:
-    """Whether `number` is the mistake; one that is not whole may have been rounded."""
-    whole = float(mistake).is_integer()
-    return _close(number, mistake, tolerance if whole else max(tolerance, ROUNDED))
+    """Whether `number` is the mistake; one that is not whole may have been rounded: by
+    the share ROUNDED, or to two or three decimals."""
+    if _close(number, mistake, tolerance):
+        return True
+    if float(mistake).is_integer() or number == 0:
+        return False
+    decimals = [float(f"{mistake:.{digits}f}") for digits in (2, 3)]
+    return number in decimals or _close(number, mistake, ROUNDED)
 
 
 def _all_are(
@@ -291,7 +323,22 @@ def _all_are(
     )
 
 
+def _is_number(value: object) -> bool:
+    return type(value) in (int, float) and math.isfinite(value)
+
+
+def _require_texts(*texts: str) -> None:
+    for text in texts:
+        if not isinstance(text, str):
+            raise TypeError(f"got {text!r} ({type(text).__name__}), want a text")
+
+
 def _require_options(answer: Choice | Choices, explained: set[str]) -> None:
+    _require_texts(
+        answer.label, answer.right, *answer.options, *answer.mistakes.values()
+    )
+    if not all(answer.options):
+        raise ValueError("options: got an empty one, want texts")
     if len(set(answer.options)) < 2 or len(set(answer.options)) < len(answer.options):
         raise ValueError(
             f"options: got {answer.options}, want two different ones or more"
@@ -327,6 +374,7 @@ class Unreadable(ValueError):
 SAME = {"−": "-", "–": "-", "×": "*", "·": "*", "÷": "/", "π": "pi"}
 BLANKS = re.compile("[ \t\r\n\u00a0\u2009\u202f]+")
 BLANK = re.compile(f"(?:{BLANKS.pattern})?")
+FULL_STOP = re.compile(r"(?<=[\])}])\.$")  # after the bracket of a list
 EQUALS = re.compile(r"^.*[=≈~] *", re.DOTALL)  # 6000 / 4 = 1500
 ZERO = re.compile("none|zero|nothing", re.IGNORECASE | re.ASCII)
 PLAIN = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)"
@@ -360,7 +408,8 @@ def tidy(text: str) -> str:
         raise Unreadable("long")
     for sign, plain in SAME.items():
         text = text.replace(sign, plain)
-    return EQUALS.sub("", BLANKS.sub(" ", text).strip(" ")).strip(" ")
+    text = FULL_STOP.sub("", BLANKS.sub(" ", text).strip(" "))
+    return EQUALS.sub("", text).strip(" ")
 
 
 def evaluate(text: str, grouped: bool) -> float:

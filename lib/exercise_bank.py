@@ -144,7 +144,8 @@ TURNED_PAIR = Exercise(
                 _turned(10): "That is how far pair 0 turns. Pairs are counted from 0.",
                 _turned(
                     0.1
-                ): "That is pair 1 at position 1. It turns as much ten times.",
+                ): "That is a turn by a tenth of a radian. Check the exponent, and that "
+                "the position is in the angle.",
                 _turned(100): "The minus in the exponent is missing: pair 1 is slower "
                 "than pair 0, not faster.",
                 _turned(10 * 10_000 ** (-1 / 8)): "The factor 2 in the exponent is "

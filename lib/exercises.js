@@ -22,10 +22,12 @@
 
   const stripped = (text) => text.replace(/^ +| +$/g, "");
 
+  const FAR_TOO_LONG = 10000; // of which not even the blanks are looked at
+
   const tidy = (text, rules) => {
     if (text.length > 2 * rules.longest || [...text].length > rules.longest) throw new Unreadable("long");
     for (const [sign, plain] of Object.entries(SAME)) text = text.replaceAll(sign, plain);
-    text = stripped(text.replace(RegExp(`${BLANK}+`, "g"), " "));
+    text = stripped(text.replace(RegExp(`${BLANK}+`, "g"), " ")).replace(/(?<=[\])}])\.$/, "");
     return stripped(text.replace(/^.*[=≈~] */s, "")); // 6000 / 4 = 1500
   };
 
@@ -148,12 +150,11 @@
 
   const close = (number, wanted, tolerance) => Math.abs(number - wanted) <= tolerance * Math.abs(wanted);
   const list = (value) => (Array.isArray(value) ? value : [value]);
-  const alike = (found, wanted, tolerance) =>
-    list(found).length === list(wanted).length &&
-    list(found).every((number, i) => close(number, list(wanted)[i], tolerance(list(wanted)[i])));
+  const alike = (found, wanted, same) =>
+    list(found).length === list(wanted).length && list(found).every((number, i) => same(number, list(wanted)[i]));
 
   const judgeText = (text, answer, rules) => {
-    if (RegExp(`^${BLANK}*$`).test(text)) return ["not attempted", rules.nothing.written];
+    if (text.length <= FAR_TOO_LONG && RegExp(`^${BLANK}*$`).test(text)) return ["not attempted", rules.nothing.written];
     let found;
     try {
       found = READ[answer.kind](text, answer, rules);
@@ -161,10 +162,14 @@
       if (!(problem instanceof Unreadable)) throw problem;
       return ["could not be read", `${rules.problems[problem.message]} ${answer.wanted}`.trimStart()];
     }
-    const exact = () => answer.tolerance;
-    const rounded = (value) => (Number.isInteger(value) ? answer.tolerance : Math.max(answer.tolerance, rules.rounded));
-    if (alike(found, answer.value, exact)) return ["right", answer.right];
-    const known = answer.mistakes.find(([mistake]) => alike(found, mistake, rounded));
+    const exactly = (number, value) => close(number, value, answer.tolerance);
+    const recognised = (number, mistake) => {
+      if (exactly(number, mistake)) return true;
+      if (Number.isInteger(mistake) || number === 0) return false;
+      return [2, 3].some((digits) => number === Number(mistake.toFixed(digits))) || close(number, mistake, rules.rounded);
+    };
+    if (alike(found, answer.value, exactly)) return ["right", answer.right];
+    const known = answer.mistakes.find(([mistake]) => alike(found, mistake, recognised));
     return ["not right", known ? known[1] : complaint(found, answer)];
   };
 
@@ -207,8 +212,8 @@
   };
   const remember = (name, memory) => {
     try {
+      localStorage.removeItem(STORE + name); // so that nothing old stays if there is no room
       if (memory) localStorage.setItem(STORE + name, JSON.stringify(memory));
-      else localStorage.removeItem(STORE + name);
     } catch { /* nothing is kept */ }
     document.dispatchEvent(new Event("answered"));
   };
@@ -265,6 +270,9 @@
       parts[0].inputs[0].focus();
     });
     document.addEventListener("forgotten", clear);
+    addEventListener("storage", ({ key, newValue }) => { // forgotten in another tab
+      if (!newValue && (key === null || key === STORE + name)) clear();
+    });
     // What was said no longer fits an answer that is being changed.
     parts.forEach((part) => part.inputs.forEach((input) => input.addEventListener("input", () => part.show())));
 
@@ -285,7 +293,9 @@
     const show = () => {
       let right = 0;
       for (const row of rows) {
-        const { outcomes = [] } = remembered(row.dataset.name);
+        const kept = remembered(row.dataset.name).outcomes;
+        // An exercise that has other questions today is to be answered again.
+        const outcomes = Array.isArray(kept) && kept.length === +row.dataset.answers ? kept : [];
         const good = outcomes.filter((outcome) => outcome === "right").length;
         const done = outcomes.length > 0 && good === outcomes.length;
         right += done;

@@ -18,6 +18,7 @@ in the reader's browser. `Progress` shows how far the reader has come.
 """
 
 import json
+import re
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from functools import lru_cache
 from html import escape
@@ -71,7 +72,7 @@ class Exercise(traitlets.HasTraits):
     none when nothing was checked.
     """
 
-    verdicts = traitlets.Tuple()
+    turns = traitlets.Int()  # how often it was checked or forgotten
 
     def __init__(
         self,
@@ -83,6 +84,24 @@ class Exercise(traitlets.HasTraits):
         solution: str,
     ) -> None:
         super().__init__()
+        if not re.fullmatch("[a-z0-9-]+", name):
+            raise ValueError(
+                f"name: got {name!r}, want small letters, digits and hyphens"
+            )
+        for part, text in (
+            ("title", title),
+            ("prompt", prompt),
+            ("solution", solution),
+        ):
+            if not isinstance(text, str):
+                raise TypeError(f"{part}: got {type(text).__name__}, want a str")
+        for part, several, kind in (
+            ("answers", answers, Answer),
+            ("hints", hints, str),
+        ):
+            found = isinstance(several, list | tuple) and several
+            if not found or not all(isinstance(one, kind) for one in several):
+                raise TypeError(f"{part}: got {several!r}, want a list of them")
         self.name, self.title, self.prompt = name, title, prompt
         self.answers, self.hints, self.solution = answers, hints, solution
         self._widget = None
@@ -99,13 +118,16 @@ class Exercise(traitlets.HasTraits):
             )
         pairs = zip(self.answers, given, strict=True)
         verdicts = [answer.judge(one) for answer, one in pairs]
-        self.given, self.verdicts = list(given), tuple(verdicts)
+        self.given = [one if isinstance(one, str) else list(one) for one in given]
+        self.verdicts = tuple(verdicts)
+        self.turns += 1
         return verdicts
 
     def forget(self) -> None:
         """As if nothing had been answered."""
         self.given = [[] if isinstance(a, Choices) else "" for a in self.answers]
         self.verdicts = ()
+        self.turns += 1
 
     @property
     def state(self) -> str:
@@ -188,20 +210,22 @@ class Progress:
         functions: MutableMapping[str, Verdict] | None = None,
         on_function: list[Callable[[], None]] | None = None,
     ) -> None:
-        self.exercises = exercises
+        self.exercises, self._widget = exercises, None
         self.functions = {} if functions is None else functions
         self.on_function = [] if on_function is None else on_function
 
     @property
     def widget(self) -> ipywidgets.Widget:
         """The summary of this kernel's answers, which follows them."""
-        return _progress_widget(self)
+        if self._widget is None:
+            self._widget = _progress_widget(self)
+        return self._widget
 
     def html(self) -> str:
         """The summary as a piece of a page, filled in by the script."""
         rows = "".join(
-            f'<li data-name="{exercise.name}"><a href="{page}.html#{exercise.name}">'
-            f'{inline(exercise.title)}</a> <span class="state"></span></li>'
+            f'<li data-name="{exercise.name}" data-answers="{len(exercise.answers)}">'
+            f'<a href="{page}.html#{exercise.name}">{inline(exercise.title)}</a> <span class="state"></span></li>'
             for exercise, page in self.exercises.items()
         )
         return (
@@ -259,8 +283,7 @@ def _field(answer: Answer, name: str) -> str:
         return (
             f'<div class="part"><label for="{name}">{inline(answer.label)}</label>'
             f'<input type="text" id="{name}" aria-describedby="{name}-says" '
-            'autocomplete="off" autocapitalize="off" spellcheck="false" '
-            f'size="{len(str(answer.value)) + 12}">{says}</div>'
+            f'autocomplete="off" autocapitalize="off" spellcheck="false">{says}</div>'
         )
     kind = "radio" if isinstance(answer, Choice) else "checkbox"
     options = "".join(
@@ -340,7 +363,7 @@ def _form_widget(exercise: Exercise) -> ipywidgets.Widget:
         show()
 
     show()
-    exercise.observe(show, "verdicts")  # it may be answered or forgotten from code, too
+    exercise.observe(show, "turns")  # it may be answered or forgotten from code, too
     check.on_click(on_check)
     clear.on_click(on_clear)
     for field in fields:
@@ -460,6 +483,6 @@ def _progress_widget(progress: Progress) -> ipywidgets.Widget:
     forget.on_click(on_forget)
     progress.on_function.append(show)
     for exercise in progress.exercises:
-        exercise.observe(show, "verdicts")
+        exercise.observe(show, "turns")
     show()
     return ipywidgets.VBox([shown, forget])

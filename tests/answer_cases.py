@@ -103,7 +103,7 @@ RIGHT_TEXTS = {
     SHAPE: [
         *("[2, 5, 4, 8]", "(2,5,4,8)", "2, 5, 4, 8", "2 5 4 8", "2x5x4x8", "2×5×4×8"),
         *("2 x 5 x 4 x 8", "torch.Size([2, 5, 4, 8])", "[2,5,4,8,]", "Shape(2, 5, 4, 8)"),
-        *("[2, 5, 2^2, 8]", "2*5*4*8", "2 by 5 by 4 by 8", "shape = (2, 5, 4, 8)", "[2., 5., 4., 8.]"),
+        *("[2, 5, 2^2, 8]", "2*5*4*8", "2 by 5 by 4 by 8", "shape = (2, 5, 4, 8)", "[2., 5., 4., 8.]", "[2, 5, 4, 8]."),
     ],
 }  # fmt: skip
 WRONG_TEXTS = {
@@ -130,6 +130,9 @@ WRONG_TEXTS = {
         "171.9": "in degrees",
         "172 rad": "in degrees",
         "0.4775": "in turns",
+        "0.48": "in turns",
+        "0.477": "in turns",
+        "0.4": "other angle",
         "3/(2*pi)": "in turns",
         "3/(2π)": "in turns",
         "3/2pi": "other angle",
@@ -181,7 +184,10 @@ UNREADABLE_TEXTS = {
         *("1e308*10", "-1e308*10", "1e308+1e308", "10^400", "9" * 190 + "e190", "1/(2-2)"),
     ],
     "unit": ["3\u2028 deg", "3 deg", "3°", "3 degrees", "5 tokens", "1 rad", "2 turns", "2 revs"],
-    "long": ["1" + " " * LONGEST, "1" * (LONGEST + 1), " 1" * LONGEST, "🙂" * (LONGEST + 1), "x" * 1_000_000],
+    "long": [
+        *(" " * 20_000, "1" + " " * LONGEST),
+        "1" * (LONGEST + 1), " 1" * LONGEST, "🙂" * (LONGEST + 1), "x" * 1_000_000,
+    ],
 }  # fmt: skip
 BLANKS = ["", " ", "\t\n", "\u00a0 \u202f", " " * 500]
 

@@ -96,6 +96,10 @@ def test_bad_answers_from_code_are_refused():
         ({"otherwise": "right cost", "mistakes": {}}, "share a feedback"),
         ({"otherwise": "", "mistakes": {}}, "share a feedback, or one has none"),
         ({"unit": "feet"}, "unit: got 'feet', want one of"),
+        ({"value": math.inf}, "value: got inf, want a finite number"),
+        ({"value": "65536"}, "value: got '65536', want a finite number"),
+        ({"mistakes": {"2": "a"}}, "mistakes: got '2', want a finite number"),
+        ({"tolerance": -1.0}, "tolerance: got -1.0, want 0 or more, below 1"),
     ],
 )
 def test_a_bank_of_mistakes_that_cannot_be_told_apart_is_refused(change, message):
@@ -107,8 +111,14 @@ def test_a_bank_of_mistakes_that_cannot_be_told_apart_is_refused(change, message
     [
         (VALUES, {"mistakes": {"Yes": "a"}}, "'Its shape'"),
         (VALUES, {"mistakes": {**VALUES.mistakes, "No": "c"}}, "is the right option"),
-        (VALUES, {"options": ("Yes", "Yes")}, "want two different ones or more"),
+        (VALUES, {"options": ("No", "No")}, "want two different ones or more"),
         (VALUES, {"mistakes": {"Yes": "a", "Its shape": "a"}}, "share a feedback"),
+        (VALUES, {"value": "c"}, "value: got 'c', want one of"),
+        (VALUES, {"options": ("Yes", "No", "Its shape", "")}, "got an empty one"),
+        (SHAPE, {"value": (2.5,)}, "value: got (2.5,), want whole numbers"),
+        (SHAPE, {"value": ()}, "value: got (), want a tuple of finite numbers"),
+        (THETA, {"value": 5}, "value: got 5, want a tuple of finite numbers"),
+        (MOVED, {"value": "qk"}, "value: got qk"),
         (MOVED, {"value": ()}, "value: got ()"),
         (MOVED, {"mistakes": {"q": "a"}}, "have no feedback"),
     ],

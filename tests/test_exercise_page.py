@@ -303,6 +303,32 @@ def test_a_link_to_a_solution_unfolds_it(form):
     assert not seen.page.locator("#silent-rows-solution details[open]").count()
 
 
+@pytest.mark.parametrize(
+    "kept", ["5", "null", '"right"', '["right"]', '["right", "right", "right"]']
+)
+def test_outcomes_that_make_no_sense_do_not_stop_the_summary(form, kept):
+    seen = form("table-cost")
+    seen.evaluate(ANSWER, ["65536", "0"])
+    seen.page.evaluate(
+        """(kept) => localStorage.setItem("where-a-token-stands/sum-of-rows", `{"outcomes": ${kept}}`)""",
+        kept,
+    )
+    seen.page.reload()
+    summary = seen.page.locator(".progress-of-answers")
+    right = 1 + (kept == '["right"]')
+    assert f"{right} of" in summary.locator(".total").text_content()
+
+
+def test_what_is_forgotten_in_one_tab_goes_in_the_other(form):
+    seen = form("table-cost")
+    seen.evaluate(ANSWER, ["65536", "0"])
+    other = seen.page.context.new_page()
+    other.goto(seen.page.url)
+    on_page(other, "table-cost").get_by_role("button", name="Clear").click()
+    seen.page.wait_for_function("document.getElementById('table-cost-1').value === ''")
+    assert says(seen).text_content() == ""
+
+
 def test_a_browser_that_refuses_to_remember_still_judges(bare):
     page = bare(Exercise("one", "One", "Say.", [COST], ["Hint."], "So.").html())
     refused = "(() => { try { return !localStorage } catch { return true } })()"

@@ -30,11 +30,11 @@ def said_in(markup):
     return BeautifulSoup(markup, "html.parser").get_text()
 
 
-def written(value):
-    """A number or a list as a reader would write it."""
+def written(value, digits=5):
+    """A number or a list as a reader would write it, with so many digits."""
     if isinstance(value, tuple):
-        return ", ".join(map(written, value))
-    return repr(value) if float(value).is_integer() else f"{value:.5g}"
+        return ", ".join(written(one, digits) for one in value)
+    return repr(value) if float(value).is_integer() else f"{value:.{digits}g}"
 
 
 def right_answer(answer):
@@ -67,6 +67,29 @@ def test_checking_remembers_and_forgetting_forgets():
     assert one.state == "not answered yet" and one.given == ["", "", "", "", []]
     one.check(["65536", "1 .1 .01 .001", "2x5x4x8", "No", ["q", "k"]])
     assert one.state == "right"
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"name": 'a"><b>'}, ValueError, "name: got"),
+        ({"title": None}, TypeError, "title: got NoneType, want a str"),
+        ({"hints": "one"}, TypeError, "hints: got 'one'"),
+        ({"answers": []}, TypeError, r"answers: got \[\]"),
+        ({"answers": ["x"]}, TypeError, r"answers: got \['x'\]"),
+    ],
+)
+def test_a_part_that_is_none_is_named(change, error, message):
+    parts = dict(name="n", title="T", prompt="P", answers=[COST], hints=["H"])
+    with pytest.raises(error, match=message):
+        Exercise(**parts | {"solution": "S"} | change)
+
+
+def test_what_was_given_is_kept_as_it_was():
+    one, ticked = sample(MOVED), ["q"]
+    one.check([ticked])
+    ticked.append("k")
+    assert one.given == [["q"]]
 
 
 def test_checking_nothing_is_no_answer():
@@ -173,8 +196,11 @@ def test_the_widget_follows_answers_from_code():
     form = Form(one)
     assert form.parts[0].children[0].value == "171.9"
     assert form.said(0) == "Not right. in degrees"
+    one.check(["172"])  # the same verdict on another text
+    assert form.parts[0].children[0].value == "172"
     one.check(["3 rad"])
     assert form.said(0) == "Right. right angle"
+    form.write(0, "not checked")
     one.forget()
     assert form.said(0) == form.parts[0].children[0].value == ""
 
@@ -266,9 +292,12 @@ def test_every_known_mistake_gets_its_own_feedback(one, answer):
             assert answer.judge(chosen).feedback == said
     else:
         for mistake, said in answer.mistakes.items():
-            wrong = written(mistake) if isinstance(answer, Number) else mistake
-            verdict = answer.judge(wrong)
-            assert (verdict.outcome, verdict.feedback) == (Outcome.WRONG, said), wrong
+            for digits in (5, 3):  # rounded by hand, too
+                wrong = mistake
+                if isinstance(answer, Number):
+                    wrong = written(mistake, digits)
+                verdict = answer.judge(wrong)
+                assert (verdict.outcome, verdict.feedback) == (Outcome.WRONG, said)
     assert answer.mistakes, "a bank without a mistake"
 
 

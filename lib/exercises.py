@@ -67,6 +67,7 @@ class Exercise(traitlets.HasTraits):
     name: its place in a page's address, and the key of what the browser remembers.
     title, prompt, hints (the next one is found inside the one before), solution: Markdown.
     answers: what is asked, each a field of its own.
+    Raises TypeError or ValueError that names the part which is none.
 
     `given` is what was checked last, and `verdicts` what became of it: one for each answer, or
     none when nothing was checked.
@@ -84,24 +85,12 @@ class Exercise(traitlets.HasTraits):
         solution: str,
     ) -> None:
         super().__init__()
-        if not re.fullmatch("[a-z0-9-]+", name):
-            raise ValueError(
-                f"name: got {name!r}, want small letters, digits and hyphens"
-            )
-        for part, text in (
-            ("title", title),
-            ("prompt", prompt),
-            ("solution", solution),
-        ):
-            if not isinstance(text, str):
-                raise TypeError(f"{part}: got {type(text).__name__}, want a str")
-        for part, several, kind in (
-            ("answers", answers, Answer),
-            ("hints", hints, str),
-        ):
-            found = isinstance(several, list | tuple) and several
-            if not found or not all(isinstance(one, kind) for one in several):
-                raise TypeError(f"{part}: got {several!r}, want a list of them")
+        _require_name(name)
+        _require_text("title", title)
+        _require_text("prompt", prompt)
+        _require_text("solution", solution)
+        _require_several("answers", answers, Answer)
+        _require_several("hints", hints, str)
         self.name, self.title, self.prompt = name, title, prompt
         self.answers, self.hints, self.solution = answers, hints, solution
         self._widget = None
@@ -239,6 +228,22 @@ class Progress:
     def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
         titles = "\n".join(exercise.title for exercise in self.exercises)
         return _bundle(self.widget, self.html(), titles)
+
+
+def _require_name(name: str) -> None:
+    if not (isinstance(name, str) and re.fullmatch("[a-z0-9-]+", name)):
+        raise ValueError(f"name: got {name!r}, want small letters, digits and hyphens")
+
+
+def _require_text(part: str, text: str) -> None:
+    if not isinstance(text, str):
+        raise TypeError(f"{part}: got {type(text).__name__}, want a str")
+
+
+def _require_several(part: str, several: Sequence, kind: type) -> None:
+    is_list = isinstance(several, list | tuple) and len(several) > 0
+    if not is_list or not all(isinstance(one, kind) for one in several):
+        raise TypeError(f"{part}: got {several!r}, want a list of them")
 
 
 # --- Markdown -------------------------------------------------------------------------

@@ -1,61 +1,124 @@
 """A small decoder-only transformer that takes its positions in one of three ways: a learned table, RoPE or none.
 
-Shapes: B batch, T tokens, d width, h heads, d_head = d / h.
+Shapes: B batch, T tokens, V token ids, d width, h query heads, h_kv key and value heads,
+d_head = d / h. Pre-norm, biases as in GPT-2, the output tied to the token table.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lib.absolute import LearnedPositions
-from lib.rope import apply_rotary_emb, precompute_freqs_cis
+from lib.checks import as_int
+from lib.rope import BASE, apply_rotary_emb, precompute_freqs_cis
+
+Position = Literal["learned", "rope", "none"]
 
 
 @dataclass(frozen=True)
 class DecoderConfig:
-    """Sizes of a decoder; `max_position` is the number of rows of the learned or of the rotation table."""
+    """Sizes of a decoder.
 
-    position: Literal["learned", "rope", "none"]
+    position: how it knows where a token stands. max_position: rows of the learned table
+    or of the rotation table. h_kv: key and value heads, a divisor of h; None is h.
+    base: of the rotation.
+    """
+
+    position: Position
     max_position: int
     V: int = 256  # bytes
     d: int = 128
     h: int = 4
+    h_kv: int | None = None
     n_layers: int = 4
+    base: float = BASE
+
+    def __post_init__(self) -> None:
+        if self.position not in ("learned", "rope", "none"):
+            raise ValueError(
+                f"position: got {self.position!r}, want 'learned', 'rope' or 'none'"
+            )
+        for name in ("max_position", "V", "d", "h", "n_layers"):
+            as_int(name, getattr(self, name), at_least=1)
+        if self.d % self.h:
+            raise ValueError(f"d: got {self.d}, want a multiple of h = {self.h}")
+        if self.h % as_int("h_kv", self.kv_heads, at_least=1):
+            raise ValueError(f"h_kv: got {self.h_kv}, want a divisor of h = {self.h}")
+
+    @property
+    def d_head(self) -> int:
+        return self.d // self.h
+
+    @property
+    def kv_heads(self) -> int:
+        return self.h if self.h_kv is None else self.h_kv
 
 
 class Decoder(nn.Module):
-    """Token ids [B, T] -> logits [B, T, V], pre-norm, initialised as GPT-2 (normal, 0.02; positions 0.01)."""
+    """Token ids [B, T] -> logits [B, T, V]."""
 
     def __init__(self, config: DecoderConfig):
         super().__init__()
-        if config.position not in ("learned", "rope", "none"):
-            raise ValueError(
-                f"position: got {config.position!r}, want 'learned', 'rope' or 'none'"
-            )
+        self.config = config
         self.tokens = nn.Embedding(config.V, config.d)
-        if config.h < 1 or config.d % config.h:
-            raise ValueError(f"d: got {config.d}, want a multiple of h = {config.h}")
-        self.positions = freqs_cis = None
+        self.positions = None
         if config.position == "learned":
             self.positions = LearnedPositions(config.max_position, config.d)
+        freqs_cis = None
         if config.position == "rope":
-            freqs_cis = precompute_freqs_cis(config.d // config.h, config.max_position)
+            freqs_cis = precompute_freqs_cis(
+                config.d_head, config.max_position, config.base
+            )
         # A buffer moves with the model; the formula makes it again, so no checkpoint holds it.
         self.register_buffer("freqs_cis", freqs_cis, persistent=False)
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.n_layers))
         self.norm = nn.LayerNorm(config.d)
         self.apply(_initialise)
+        for block in self.blocks:  # what is added to the residual stream n times
+            for added in (block.attention.out, block.mlp[-1]):
+                nn.init.normal_(added.weight, std=0.02 / math.sqrt(2 * config.n_layers))
 
-    def forward(self, ids: Tensor) -> Tensor:
+    def forward(self, ids: Tensor, cache: "Cache | None" = None) -> Tensor:
+        """ids [B, T] -> logits [B, T, V].
+
+        With a cache the ids continue the text in it, at their true positions. Raises
+        IndexError past the end of a learned table or of the cache, and ValueError past
+        the end of the rotation table.
+        """
+        start = 0 if cache is None else cache.start_of(ids)
         x = self.tokens(ids)
         if self.positions is not None:
-            x = self.positions(x)
-        freqs_cis = None if self.freqs_cis is None else self.freqs_cis[: ids.shape[1]]
-        for block in self.blocks:
-            x = block(x, freqs_cis)
+            x = self.positions(x, start)
+        rows = None
+        if self.freqs_cis is not None:
+            rows = self.freqs_cis[start : start + ids.shape[1]]
+        for n, block in enumerate(self.blocks):
+            x = block(x, rows, cache and cache.layer(n))
+        if cache is not None:
+            cache.length += ids.shape[1]
         return F.linear(self.norm(x), self.tokens.weight)
+
+    def new_cache(self, batch: int, length: int) -> "Cache":
+        """An empty cache for texts of up to `length` tokens."""
+        return Cache(self.config, batch, length, like=self.tokens.weight)
+
+    @torch.inference_mode()
+    def generate(
+        self, ids: Tensor, count: int, generator: torch.Generator | None = None
+    ) -> Tensor:
+        """ids [B, T] and `count` more, drawn one by one from what the model predicts."""
+        cache = self.new_cache(len(ids), ids.shape[1] + count)
+        logits = self(ids, cache)[:, -1]
+        for _ in range(count):
+            drawn = torch.multinomial(logits.softmax(-1), 1, generator=generator)
+            ids = torch.cat((ids, drawn), dim=1)
+            if ids.shape[1] < cache.size:
+                logits = self(drawn, cache)[:, -1]
+        return ids
 
 
 class Block(nn.Module):
@@ -63,35 +126,112 @@ class Block(nn.Module):
 
     def __init__(self, config: DecoderConfig):
         super().__init__()
-        self.h = config.h
-        self.attention_norm, self.mlp_norm = (
-            nn.LayerNorm(config.d),
-            nn.LayerNorm(config.d),
-        )
-        self.qkv, self.out = (
-            nn.Linear(config.d, 3 * config.d),
-            nn.Linear(config.d, config.d),
-        )
-        self.up, self.down = (
+        self.attention_norm = nn.LayerNorm(config.d)
+        self.attention = Attention(config)
+        self.mlp_norm = nn.LayerNorm(config.d)
+        self.mlp = nn.Sequential(
             nn.Linear(config.d, 4 * config.d),
+            nn.GELU(),
             nn.Linear(4 * config.d, config.d),
         )
 
-    def forward(self, x: Tensor, freqs_cis: Tensor | None) -> Tensor:
-        q, k, v = (
-            y.unflatten(-1, (self.h, -1))
-            for y in self.qkv(self.attention_norm(x)).chunk(3, dim=-1)
-        )
+    def forward(
+        self, x: Tensor, freqs_cis: Tensor | None, cache: "CacheLayer | None"
+    ) -> Tensor:
+        x = x + self.attention(self.attention_norm(x), freqs_cis, cache)
+        return x + self.mlp(self.mlp_norm(x))
+
+
+class Attention(nn.Module):
+    """Causal attention; queries and keys are turned if there is a table to turn them by."""
+
+    def __init__(self, config: DecoderConfig):
+        super().__init__()
+        self.heads = (config.h, config.kv_heads, config.kv_heads)
+        self.qkv = nn.Linear(config.d, sum(self.heads) * config.d_head)
+        self.out = nn.Linear(config.d, config.d)
+
+    def forward(
+        self, x: Tensor, freqs_cis: Tensor | None, cache: "CacheLayer | None"
+    ) -> Tensor:
+        joint = self.qkv(x).unflatten(-1, (sum(self.heads), -1))
+        q, k, v = joint.split(self.heads, dim=2)  # [B, T, heads, d_head]
         if freqs_cis is not None:
             q, k = apply_rotary_emb(q, k, freqs_cis)
-        heads_first = (y.transpose(1, 2) for y in (q, k, v))
-        attended = F.scaled_dot_product_attention(*heads_first, is_causal=True)
-        x = x + self.out(attended.transpose(1, 2).flatten(-2))
-        return x + self.down(F.gelu(self.up(self.mlp_norm(x))))
+        if cache is not None:
+            k, v = cache.append(k, v)  # k is turned already, each at its own position
+        q, k, v = (y.transpose(1, 2) for y in (q, k, v))
+        attended = F.scaled_dot_product_attention(
+            q,
+            k,
+            v,
+            attn_mask=_sees_its_past(q, k),
+            is_causal=q.shape[2] == k.shape[2],
+            enable_gqa=self.heads[0] != self.heads[1],
+        )
+        return self.out(attended.transpose(1, 2).flatten(-2))
+
+
+def _sees_its_past(q: Tensor, k: Tensor) -> Tensor | None:
+    """[T, cached + T], True where a query may look; None where no mask is needed."""
+    new, known = q.shape[2], k.shape[2]
+    if new in (1, known):
+        return None
+    return torch.ones(new, known, dtype=torch.bool, device=q.device).tril(known - new)
 
 
 def _initialise(module: nn.Module) -> None:
+    """As GPT-2: weights normal with 0.02, biases 0 (its positions: 0.01, in their class)."""
     if isinstance(module, nn.Linear | nn.Embedding):
         nn.init.normal_(module.weight, std=0.02)
     if isinstance(module, nn.Linear):
         nn.init.zeros_(module.bias)
+
+
+# --- The cache ------------------------------------------------------------------------
+
+
+class Cache:
+    """Keys, turned at their own positions, and values of the tokens read so far.
+
+    length: how many there are. size: how many there can be; one more is an IndexError.
+    """
+
+    def __init__(self, config: DecoderConfig, batch: int, size: int, like: Tensor):
+        self.batch = as_int("batch", batch, at_least=1)
+        self.size, self.length = as_int("length", size, at_least=1), 0
+        shape = (config.n_layers, 2, batch, size, config.kv_heads, config.d_head)
+        self._kept = like.new_empty(shape)
+
+    def start_of(self, ids: Tensor) -> int:
+        """The position at which ids [B, T] begin when they continue what is here."""
+        batch, count = ids.shape
+        if batch != self.batch:
+            raise ValueError(
+                f"ids: got a batch of {batch}, want the cache's {self.batch}"
+            )
+        if self.length + count > self.size:
+            raise IndexError(
+                f"position {self.length + count - 1} is outside the cache, which has "
+                f"room for {self.size} tokens: 0 to {self.size - 1}"
+            )
+        return self.length
+
+    def layer(self, n: int) -> "CacheLayer":
+        return CacheLayer(*self._kept[n], self.length)
+
+
+@dataclass
+class CacheLayer:
+    """One layer's keys and values [B, size, h_kv, d_head], of which `length` are filled."""
+
+    keys: Tensor
+    values: Tensor
+    length: int
+
+    def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """k, v [B, T, h_kv, d_head] written after what is there; all of it so far."""
+        end = self.length + k.shape[1]
+        self.keys[:, self.length : end] = k
+        self.values[:, self.length : end] = v
+        return self.keys[:, :end], self.values[:, :end]

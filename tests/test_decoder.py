@@ -1,16 +1,22 @@
 """lib/decoder.py: it sees no future, its positions are what they say, and its tables end where they should."""
 
+import math
+import re
+
 import pytest
 import torch
 
 from lib.decoder import Decoder, DecoderConfig
 
+EACH_POSITION = pytest.mark.parametrize("position", ["learned", "rope", "none"])
 
-def decoder(position, max_position=32):
+
+def decoder(position, max_position=32, h=4, h_kv=None):
     torch.manual_seed(0)
-    return Decoder(
-        DecoderConfig(position, max_position, V=50, d=16, h=2, n_layers=2)
-    ).eval()
+    config = DecoderConfig(
+        position, max_position, V=50, d=16, h=h, h_kv=h_kv, n_layers=2
+    )
+    return Decoder(config).eval()
 
 
 @pytest.fixture
@@ -54,12 +60,103 @@ def test_the_rotation_table_moves_with_the_model_and_is_in_no_checkpoint():
 
 
 @pytest.mark.parametrize(
-    ("config", "message"),
+    ("change", "message"),
     [
-        (DecoderConfig("sinus", 8), "position: got 'sinus'"),
-        (DecoderConfig("rope", 8, d=10), "d: got 10"),
+        ({"position": "sinus"}, "position: got 'sinus'"),
+        ({"d": 10}, "d: got 10, want a multiple of h = 4"),
+        ({"h_kv": 3}, "h_kv: got 3, want a divisor of h = 4"),
+        ({"h_kv": 0}, "h_kv: got 0, want at least 1"),
+        ({"n_layers": 0}, "n_layers: got 0"),
+        ({"max_position": 0}, "max_position: got 0"),
+        ({"V": -1}, "V: got -1"),
     ],
 )
-def test_a_bad_configuration_is_named(config, message):
-    with pytest.raises(ValueError, match=message):
-        Decoder(config)
+def test_a_bad_configuration_is_named(change, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        DecoderConfig(**{"position": "rope", "max_position": 8} | change)
+
+
+def test_weights_start_as_gpt_2_s():
+    torch.manual_seed(0)
+    config = DecoderConfig("learned", max_position=512, d=256, n_layers=8)
+    model = Decoder(config)
+    attention, mlp = model.blocks[3].attention, model.blocks[3].mlp
+    added = 0.02 / math.sqrt(2 * 8)
+    for weight, std in (
+        (model.tokens.weight, 0.02),
+        (model.positions.weight, 0.01),
+        (attention.qkv.weight, 0.02),
+        (attention.out.weight, added),
+        (mlp[0].weight, 0.02),
+        (mlp[-1].weight, added),
+    ):
+        assert weight.std().item() == pytest.approx(std, rel=0.05)
+        assert abs(weight.mean().item()) < std / 20
+    assert not any(b.any() for n, b in model.named_parameters() if n.endswith("bias"))
+
+
+# --- With a cache ---------------------------------------------------------------------
+
+
+@EACH_POSITION
+@pytest.mark.parametrize("h_kv", [None, 2, 1])
+@pytest.mark.parametrize(
+    "parts", [[1] * 11, [11], [6, 1, 4], [1, 10], [10, 1]], ids=str
+)
+@torch.inference_mode()
+def test_step_by_step_is_the_full_pass(position, h_kv, parts, ids):
+    model = decoder(position, h_kv=h_kv)
+    cache = model.new_cache(batch=3, length=11)
+    steps = [model(part, cache) for part in ids.split(parts, dim=1)]
+    torch.testing.assert_close(torch.cat(steps, dim=1), model(ids))
+    assert cache.length == 11
+
+
+@EACH_POSITION
+@torch.inference_mode()
+def test_a_full_cache_is_an_error_and_stays_as_it_was(position, ids):
+    model = decoder(position)
+    cache = model.new_cache(batch=3, length=8)
+    model(ids[:, :7], cache)
+    with pytest.raises(IndexError, match=r"position 8 is outside the cache.*8 tokens"):
+        model(ids[:, 7:9], cache)
+    assert cache.length == 7
+    torch.testing.assert_close(model(ids[:, 7:8], cache), model(ids[:, :8])[:, 7:])
+
+
+@torch.inference_mode()
+def test_another_batch_is_no_continuation(ids):
+    model = decoder("rope")
+    cache = model.new_cache(batch=3, length=8)
+    with pytest.raises(ValueError, match="ids: got a batch of 1, want the cache's 3"):
+        model(ids[:1, :2], cache)
+
+
+@pytest.mark.parametrize(
+    ("position", "error"), [("learned", IndexError), ("rope", ValueError)]
+)
+@torch.inference_mode()
+def test_a_cache_longer_than_the_table_does_not_hide_its_end(position, error, ids):
+    model = decoder(position, max_position=10)
+    cache = model.new_cache(batch=3, length=20)
+    model(ids[:, :10], cache)
+    with pytest.raises(error, match="table"):
+        model(ids[:, 10:], cache)
+
+
+def test_a_cache_takes_the_memory_of_its_own_key_and_value_heads():
+    few, many = (decoder("rope", h_kv=h).new_cache(1, 8) for h in (1, 4))
+    assert 4 * few.layer(0).keys.numel() == many.layer(0).keys.numel()
+
+
+@EACH_POSITION
+def test_generating_continues_the_text_and_is_the_same_with_the_same_dice(
+    position, ids
+):
+    model = decoder(position)
+    texts = [
+        model.generate(ids, 6, torch.Generator().manual_seed(seed))
+        for seed in (1, 1, 2)
+    ]
+    assert texts[0].shape == (3, 17) and torch.equal(texts[0][:, :11], ids)
+    assert torch.equal(texts[0], texts[1]) and not torch.equal(texts[0], texts[2])

@@ -5,28 +5,28 @@
 writes chapters/data/lengths.json: byte perplexity by position for a learned table (1024
 rows, of which 64 are trained), for RoPE and for no positions at all, and the learned
 table's rows before and after training. The text is the source of the running Python's
-standard library, split by file. Same seed, data and budget for all. About fifteen
-minutes on two cores; digits vary with the Python version's text and the machine's
+standard library, split by file. Same seed, data and budget for all. Half an hour on one
+core; stopped, it goes on where it was. Digits vary with the Python version's text and the machine's
 arithmetic, verdicts should not.
 """
 
 import argparse
 import json
-import math
 import platform
-import sysconfig
 from itertools import pairwise
 from pathlib import Path
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
-from tqdm import trange
 
 from lib.decoder import Decoder, DecoderConfig
-from tools.files import write_atomically
+from lib.files import write_atomically
+from lib.train import Training, TrainingConfig, resume, save, seeded, standard_library
 
-RESULT = Path(__file__).parent.parent / "chapters" / "data" / "lengths.json"
+ROOT = Path(__file__).parent.parent
+RESULT = ROOT / "chapters" / "data" / "lengths.json"
+CHECKPOINTS = ROOT / "_build" / "lengths"
 BINS = [0, 32, 64, 80, 96, 128, 256, 512, 1024]  # positions, each bin [start, next)
 TRAINED, LONGEST, BATCH, SEED = 64, 1024, 32, 0
 STEPS = 3000
@@ -55,7 +55,7 @@ def main() -> None:
         parser.error(
             "a trial of other length needs --output: the chapters read the full run"
         )
-    train, held_out = standard_library_text()
+    text = standard_library()
     result = {
         "settings": {
             "trained_length": TRAINED,
@@ -69,54 +69,31 @@ def main() -> None:
             "python": platform.python_version(),
             "torch": torch.__version__.split("+")[0],
             "machine": f"{platform.machine()} CPU",
-            "held_out_bytes": len(held_out),
+            "held_out_bytes": len(text.held_out),
         },
         "bins": BINS,
         "perplexity": {},
     }
+    budget = TrainingConfig(length=TRAINED, steps=steps, batch=BATCH, seed=SEED)
     for position in ("learned", "rope", "none"):
-        torch.manual_seed(SEED)
-        model = Decoder(DecoderConfig(position, max_position=LONGEST))
+        config = DecoderConfig(position, max_position=LONGEST)
+        model = trained(Training(config, text, budget), f"{position}-{steps}-{SEED}")
         if position == "learned":
-            result["untrained_rows"] = rows_of(model)
-        fit(model, train, steps, position)
-        if position == "learned":
+            result["untrained_rows"] = rows_of(seeded(config, SEED))
             result["trained_rows"] = rows_of(model)
-        result["perplexity"][position] = perplexity_by_bin(model, held_out)
+        result["perplexity"][position] = perplexity_by_bin(model, text.held_out)
         print(position, [round(value, 2) for value in result["perplexity"][position]])
     write_atomically(output, json.dumps(result) + "\n")
 
 
-def standard_library_text() -> tuple[Tensor, Tensor]:
-    """Bytes of the standard library's modules as two int64 tensors; every tenth file is held out."""
-    files = sorted(Path(sysconfig.get_paths()["stdlib"]).glob("*.py"))
-    held_out = b"".join(file.read_bytes() for file in files[::10])
-    train = b"".join(file.read_bytes() for n, file in enumerate(files) if n % 10)
-    return tuple(
-        torch.frombuffer(bytearray(text), dtype=torch.uint8).long()
-        for text in (train, held_out)
-    )
-
-
-def fit(model: Decoder, text: Tensor, steps: int, label: str) -> None:
-    """AdamW with warm-up and cosine decay on random windows of TRAINED bytes."""
-    optimizer = torch.optim.AdamW(
-        model.parameters(), lr=1e-3, betas=(0.9, 0.95), weight_decay=0.1
-    )
-    generator = torch.Generator().manual_seed(SEED)
-    warm_up = min(100, steps // 10 + 1)
-    for step in trange(steps, desc=label, mininterval=10):
-        decay = 0.5 * (1 + math.cos(math.pi * step / steps))
-        optimizer.param_groups[0]["lr"] = 1e-3 * min((step + 1) / warm_up, decay)
-        starts = torch.randint(len(text) - TRAINED - 1, (BATCH,), generator=generator)
-        windows = text[starts[:, None] + torch.arange(TRAINED + 1)]
-        loss = F.cross_entropy(
-            model(windows[:, :-1]).flatten(0, 1), windows[:, 1:].flatten()
-        )
-        optimizer.zero_grad()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
+def trained(training: Training, name: str) -> Decoder:
+    """The model after its training, which a checkpoint makes interruptible."""
+    path = CHECKPOINTS / f"{name}.pt"
+    if path.exists():
+        resume(training, path)
+    if not training.finished:
+        training.run(save=lambda: save(training, path), label=name)
+    return training.model.eval()
 
 
 @torch.inference_mode()

@@ -14,7 +14,7 @@ import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
-from tools.files import write_atomically
+from lib.files import write_atomically
 
 CHAPTERS = Path(__file__).parent.parent / "chapters"
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"  # names a live widget: of no use once stored

@@ -1,0 +1,254 @@
+"""lib/train.py: the same run whether or not it was stopped, and clear words about bad text."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+import torch
+
+from lib import train
+from lib.decoder import DecoderConfig
+from lib.train import (
+    Text,
+    Training,
+    TrainingConfig,
+    as_ids,
+    random_windows,
+    resume,
+    save,
+    standard_library,
+    text_of,
+)
+from tests.chapters import ROOT
+
+TINY = DecoderConfig("rope", max_position=16, d=16, h=2, n_layers=1)
+BUDGET = TrainingConfig(length=16, steps=12, batch=4, warm_up=2, seed=3)
+
+
+def text(content=bytes(range(256)) * 4):
+    return Text(as_ids(content), as_ids(content[:100]), "a text")
+
+
+def weights(training):
+    return torch.cat([p.detach().flatten() for p in training.model.parameters()])
+
+
+def finished(config=TINY, budget=BUDGET):
+    training = Training(config, text(), budget)
+    training.run()
+    return training
+
+
+# --- Training -------------------------------------------------------------------------
+
+
+def test_the_loss_falls():
+    budget = TrainingConfig(length=16, steps=200, batch=8, learning_rate=1e-2)
+    losses = finished(budget=budget).losses
+    assert sum(losses[-5:]) < 0.7 * sum(losses[:5])
+
+
+def test_a_seed_decides_everything_and_leaves_the_global_dice_alone():
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    runs = [finished(), finished(), finished(budget=TrainingConfig(16, 12, 4, seed=4))]
+    assert torch.equal(torch.rand(3), expected)
+    assert torch.equal(weights(runs[0]), weights(runs[1]))
+    assert not torch.equal(weights(runs[0]), weights(runs[2]))
+
+
+def test_the_rate_rises_then_falls_to_nothing():
+    budget = TrainingConfig(steps=1000, warm_up=100, learning_rate=1.0)
+    rates = [budget.learning_rate_at(step) for step in range(1000)]
+    top = rates.index(max(rates))
+    assert 80 < top < 120 and 0.95 < max(rates) <= 1
+    assert rates[:top] == sorted(rates[:top])
+    assert rates[top:] == sorted(rates[top:], reverse=True)
+    assert rates[-1] < 1e-4 and rates[0] < 0.02
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3])
+def test_the_shortest_budgets_have_a_rate(steps):
+    rates = [TrainingConfig(steps=steps).learning_rate_at(n) for n in range(steps)]
+    assert all(0 < rate <= 1e-3 for rate in rates)
+
+
+def test_rows_that_no_window_reaches_stay_as_they_were():
+    config = DecoderConfig("learned", max_position=40, d=16, h=2, n_layers=1)
+    before = train.seeded(config, BUDGET.seed).positions.weight.clone()
+    after = finished(config).model.positions.weight
+    assert torch.equal(after[16:], before[16:])
+    assert not torch.equal(after[:16], before[:16])
+
+
+def test_windows_reach_both_ends_of_the_text():
+    windows = random_windows(
+        torch.arange(20), 500, 16, torch.Generator().manual_seed(0)
+    )
+    assert windows.shape == (500, 17)
+    assert windows.min() == 0 and windows.max() == 19
+    assert (windows.diff() == 1).all()
+
+
+# --- Stopping and going on ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stop_after", [1, 5, 11])
+def test_a_run_that_was_stopped_ends_as_one_that_was_not(tmp_path, stop_after):
+    first = Training(TINY, text(), BUDGET)
+    for _ in range(stop_after):
+        first.step()
+    save(first, tmp_path / "run.pt")
+    second = Training(TINY, text(), BUDGET)
+    resume(second, tmp_path / "run.pt")
+    assert second.steps_done == stop_after
+    second.run()
+    assert torch.equal(weights(second), weights(finished()))
+    assert second.losses == finished().losses
+
+
+def command(folder, *options):
+    (folder / "text.txt").write_bytes(bytes(range(256)) * 40)
+    given = ["rope", "--text", folder / "text.txt", "--checkpoint", folder / "run.pt"]
+    return [sys.executable, "-m", "lib.train", *given, *options]
+
+
+def run(folder, *options):
+    return subprocess.run(
+        command(folder, *options), cwd=ROOT, capture_output=True, text=True, timeout=300
+    )
+
+
+OPTIONS = ["--steps", "400", "--length", "16", "--batch", "2"]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    """The weights at the end of a run that nobody stopped."""
+    folder = tmp_path_factory.mktemp("whole")
+    assert run(folder, *OPTIONS).returncode == 0
+    return torch.load(folder / "run.pt", weights_only=True)["model"]
+
+
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGKILL])
+def test_a_run_that_was_interrupted_or_killed_goes_on(tmp_path, sign, undisturbed):
+    """Ctrl-C keeps the last step; a kill costs what came after the last checkpoint."""
+    process = subprocess.Popen(
+        command(tmp_path, *OPTIONS),
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    wait_for(lambda: (tmp_path / "run.pt").exists() or process.poll() is not None)
+    os.kill(process.pid, sign)
+    _, errors = process.communicate(timeout=60)
+    if sign == signal.SIGINT:
+        assert process.returncode == 130 and "the same command goes on" in errors
+    done = torch.load(tmp_path / "run.pt", weights_only=True)["steps_done"]
+    assert 0 < done < 400
+    again = run(tmp_path, *OPTIONS)
+    assert again.returncode == 0, again.stderr
+    assert f"going on after step {done}" in again.stdout
+    end = torch.load(tmp_path / "run.pt", weights_only=True)["model"]
+    assert all(torch.equal(end[name], undisturbed[name]) for name in end)
+
+
+def wait_for(condition, seconds=120):
+    waiting = threading.Event()
+    for _ in range(seconds * 50):
+        if condition():
+            return
+        waiting.wait(0.02)
+    raise TimeoutError("it did not happen")
+
+
+@pytest.mark.parametrize(
+    ("config", "budget", "message"),
+    [
+        (DecoderConfig("none", 16, d=16, h=2, n_layers=1), BUDGET, "decoder: the"),
+        (TINY, TrainingConfig(16, 12, 4, warm_up=2, seed=9), "training: the"),
+    ],
+)
+def test_the_checkpoint_of_another_run_is_refused(tmp_path, config, budget, message):
+    save(finished(), tmp_path / "run.pt")
+    with pytest.raises(ValueError, match=message):
+        resume(Training(config, text(), budget), tmp_path / "run.pt")
+
+
+def test_a_file_that_is_no_checkpoint_is_refused(tmp_path):
+    (tmp_path / "run.pt").write_text("not one")
+    with pytest.raises(ValueError, match="no checkpoint of this program"):
+        resume(Training(TINY, text(), BUDGET), tmp_path / "run.pt")
+    assert (tmp_path / "run.pt").read_text() == "not one"
+
+
+# --- Text -----------------------------------------------------------------------------
+
+
+def test_the_standard_library_is_split_by_file():
+    library = standard_library()
+    assert len(library.train) > 3_000_000 and len(library.held_out) > 300_000
+    assert library.name == standard_library().name
+
+
+def test_every_tenth_file_is_held_out(tmp_path):
+    files = [tmp_path / f"{n:02}.txt" for n in range(20)]
+    for n, file in enumerate(files):
+        file.write_bytes(bytes([n]) * 5)
+    split = text_of(files)
+    assert set(split.held_out.tolist()) == {0, 10}
+    assert set(split.train.tolist()) == set(range(20)) - {0, 10}
+
+
+def test_of_few_files_the_last_tenth_is_held_out(tmp_path):
+    file = tmp_path / "one.txt"
+    file.write_bytes(bytes(range(100)))
+    split = text_of([file])
+    assert split.train.tolist() == list(range(90))
+    assert split.held_out.tolist() == list(range(90, 100))
+
+
+@pytest.mark.parametrize("content", [b"", b"short"])
+def test_no_text_is_an_error(tmp_path, content):
+    (tmp_path / "x.txt").write_bytes(content)
+    with pytest.raises(ValueError, match="text: got"):
+        text_of([tmp_path / "x.txt"])
+
+
+def test_a_text_shorter_than_a_window_is_an_error():
+    with pytest.raises(ValueError, match=r"text.train: got 16 bytes.*window of 16"):
+        Training(TINY, text(bytes(16)), BUDGET)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "options", "message"),
+    [
+        ("missing.txt", None, [], "No such file"),
+        ("empty.txt", b"", [], "text: got 0 bytes"),
+        (
+            "short.txt",
+            b"x" * 200,
+            [],
+            "held_out: got 20 bytes, want more than a window",
+        ),
+        ("fine.txt", b"x" * 2000, ["--steps", "0"], "steps: got 0, want at least 1"),
+    ],
+)
+def test_the_command_names_what_is_wrong(
+    tmp_path, capsys, name, content, options, message
+):
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    given = ["rope", "--text", str(tmp_path / name), *options]
+    given += ["--checkpoint", str(tmp_path / "run.pt")]
+    with pytest.raises(SystemExit) as stopped:
+        train.main(given)
+    assert stopped.value.code == 2
+    assert re.search(re.escape(message), capsys.readouterr().err)
+    assert not (tmp_path / "run.pt").exists()

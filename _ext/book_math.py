@@ -4,18 +4,19 @@ A formula that cannot be converted is a warning that quotes it, and the build ru
 """
 
 from docutils import nodes
-from math_core import LatexError, LatexToMathML
+from math_core import LatexError
 from sphinx.util import logging
 from sphinx.util.math import get_node_equation_number
 
+from lib.formulas import mathml
+
 logger = logging.getLogger(__name__)
-converter = LatexToMathML(fancy_error=False)
 
 
-def mathml(node: nodes.math | nodes.math_block, display: bool) -> str:
+def converted(node: nodes.math | nodes.math_block, display: bool) -> str:
     latex = node.astext().strip()
     try:
-        return converter.convert_with_local_state(latex, displaystyle=display)
+        return mathml(latex, display)
     except LatexError as error:
         logger.warning(
             "formula %r: %s", latex, error, location=node, type="math", subtype="latex"
@@ -27,14 +28,14 @@ def visit_inline(self, node: nodes.math) -> None:
     self.body.append(
         self.starttag(node, "span", "", CLASS="math notranslate nohighlight")
     )
-    self.body.append(mathml(node, display=False) + "</span>")
+    self.body.append(converted(node, display=False) + "</span>")
     raise nodes.SkipNode
 
 
 def visit_display(self, node: nodes.math_block) -> None:
     # A formula wider than the screen scrolls in a box of its own; its number stays beside it.
     self.body.append(self.starttag(node, "div", CLASS="math notranslate nohighlight"))
-    self.body.append(f'<div class="formula">{mathml(node, display=True)}</div>')
+    self.body.append(f'<div class="formula">{converted(node, display=True)}</div>')
     if node["number"]:
         self.body.append(f'<span class="eqno">({get_node_equation_number(self, node)})')
         self.add_permalink_ref(node, "Link to this equation")

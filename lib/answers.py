@@ -21,6 +21,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
+from lib.checks import require_str
+
 LONGEST = 200  # characters of an answer that are read
 FAR_TOO_LONG = 10_000  # of which not even the blanks are looked at
 DEEPEST = 20  # brackets, signs and powers within one another
@@ -90,7 +92,7 @@ class Number:
     coarse = "Close, but rounded too far: give more decimals."
 
     def __post_init__(self) -> None:
-        _require_texts(self.label, self.right, self.otherwise, *self.mistakes.values())
+        _require_strings(self, "label", "right", "otherwise")
         if not (isinstance(self.tolerance, float) and 0 <= self.tolerance < 1):
             raise ValueError(
                 f"tolerance: got {self.tolerance}, want 0 or more, below 1"
@@ -122,8 +124,7 @@ class Number:
 
     def judge(self, text: str) -> Verdict:
         """The verdict on what a reader wrote. Raises TypeError for anything but a text."""
-        if not isinstance(text, str):
-            raise TypeError(f"text: got {type(text).__name__}, want a str")
+        require_str("text", text)
         if len(text) <= FAR_TOO_LONG and BLANK.fullmatch(text):
             return NOTHING_WRITTEN
         try:
@@ -327,16 +328,17 @@ def _is_number(value: object) -> bool:
     return type(value) in (int, float) and math.isfinite(value)
 
 
-def _require_texts(*texts: str) -> None:
-    for text in texts:
-        if not isinstance(text, str):
-            raise TypeError(f"got {text!r} ({type(text).__name__}), want a text")
+def _require_strings(answer: "Answer", *names: str) -> None:
+    for name in names:
+        require_str(name, getattr(answer, name))
+    for said in answer.mistakes.values():
+        require_str("mistakes", said)
 
 
 def _require_options(answer: Choice | Choices, explained: set[str]) -> None:
-    _require_texts(
-        answer.label, answer.right, *answer.options, *answer.mistakes.values()
-    )
+    _require_strings(answer, "label", "right")
+    for option in answer.options:
+        require_str("options", option)
     if not all(answer.options):
         raise ValueError("options: got an empty one, want texts")
     if len(set(answer.options)) < 2 or len(set(answer.options)) < len(answer.options):

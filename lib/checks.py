@@ -17,3 +17,9 @@ def as_int(name: str, value: object, at_least: int | None = None) -> int:
     if at_least is not None and number < at_least:
         raise ValueError(f"{name}: got {number}, want at least {at_least}")
     return number
+
+
+def require_str(name: str, value: object) -> None:
+    """Raises TypeError, with the argument's name, when `value` is no str."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name}: got {type(value).__name__}, want a str")

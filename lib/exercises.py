@@ -17,7 +17,6 @@ In JupyterLab the fields are ipywidgets. On a page they are a form, and a small 
 in the reader's browser. `Progress` shows how far the reader has come.
 """
 
-import json
 import re
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from functools import lru_cache
@@ -27,7 +26,6 @@ from pathlib import Path
 import ipywidgets
 import traitlets
 from markdown_it import MarkdownIt
-from math_core import LatexToMathML
 from mdit_py_plugins.dollarmath import dollarmath_plugin
 
 from lib.answers import (
@@ -46,13 +44,15 @@ from lib.answers import (
     Outcome,
     Verdict,
 )
+from lib.checks import require_str
+from lib.formulas import mathml
+from lib.outputs import bundle, packed
 from lib.theme import theme_css
 
 SCRIPT, CSS = (
     Path(__file__).with_name(f"exercises.{kind}").read_text() for kind in ("js", "css")
 )
 STYLE = theme_css(":is(.answers,.progress-of-answers)") + CSS
-WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 LABELS = {
     Outcome.NOT_ATTEMPTED: "Not attempted.",
     Outcome.UNREADABLE: "Could not be read.",
@@ -86,9 +86,9 @@ class Exercise(traitlets.HasTraits):
     ) -> None:
         super().__init__()
         _require_name(name)
-        _require_text("title", title)
-        _require_text("prompt", prompt)
-        _require_text("solution", solution)
+        require_str("title", title)
+        require_str("prompt", prompt)
+        require_str("solution", solution)
         _require_several("answers", answers, Answer)
         _require_several("hints", hints, str)
         self.name, self.title, self.prompt = name, title, prompt
@@ -137,7 +137,7 @@ class Exercise(traitlets.HasTraits):
         return self._widget
 
     def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
-        return _bundle(self.widget, self.html(), self.prompt)
+        return bundle(self.widget, self.html(), self.prompt)
 
     # ---- Without a kernel ----
 
@@ -172,7 +172,7 @@ class Exercise(traitlets.HasTraits):
             '<button type="button">Clear</button></p>'
             f"{self._disclosures()}"
             f'<p class="code"><a href="#{self.name}-solution">Solution in code</a></p>'
-            f'<script type="application/json">{_packed(data)}</script>'
+            f'<script type="application/json">{packed(data)}</script>'
             f"</div><script>{SCRIPT}</script>"
         )
 
@@ -227,17 +227,12 @@ class Progress:
 
     def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
         titles = "\n".join(exercise.title for exercise in self.exercises)
-        return _bundle(self.widget, self.html(), titles)
+        return bundle(self.widget, self.html(), titles)
 
 
 def _require_name(name: str) -> None:
     if not (isinstance(name, str) and re.fullmatch("[a-z0-9-]+", name)):
         raise ValueError(f"name: got {name!r}, want small letters, digits and hyphens")
-
-
-def _require_text(part: str, text: str) -> None:
-    if not isinstance(text, str):
-        raise TypeError(f"{part}: got {type(text).__name__}, want a str")
 
 
 def _require_several(part: str, several: Sequence, kind: type) -> None:
@@ -251,15 +246,10 @@ def _require_several(part: str, several: Sequence, kind: type) -> None:
 
 @lru_cache
 def _renderer() -> MarkdownIt:
-    formula = LatexToMathML(fancy_error=False)
-
-    def mathml(latex: str, options: dict) -> str:
-        return formula.convert_with_local_state(
-            latex, displaystyle=options["display_mode"]
-        )
-
     return MarkdownIt("commonmark", {"html": False}).use(
-        dollarmath_plugin, renderer=mathml, double_inline=True
+        dollarmath_plugin,
+        renderer=lambda latex, options: mathml(latex, options["display_mode"]),
+        double_inline=True,
     )
 
 
@@ -321,27 +311,16 @@ def _data(answer: Answer) -> dict:
     return data | {"options": answer.options, "mistakes": mistakes}
 
 
-def _packed(data: dict) -> str:
-    packed = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-    return packed.replace("<", "\\u003c")  # no text in it can end the script
-
-
 def _disclosure(summary: str, content: str) -> str:
     return f"<details><summary>{summary}</summary>{content}</details>"
-
-
-def _bundle(widget: ipywidgets.Widget, page: str, text: str) -> dict:
-    view = widget._repr_mimebundle_().get(WIDGET_VIEW)
-    return {WIDGET_VIEW: view, "text/html": page, "text/plain": text}
 
 
 # --- The widgets ----------------------------------------------------------------------
 
 
-def _html(content: str = "") -> ipywidgets.HTML:
-    return ipywidgets.HTML(
-        f'<style>{STYLE}</style><div class="answers">{content}</div>'
-    )
+def _answers_html(content: str) -> str:
+    """As in a form; the style stands once, with the prompt."""
+    return f'<div class="answers">{content}</div>'
 
 
 def _form_widget(exercise: Exercise) -> ipywidgets.Widget:
@@ -361,24 +340,20 @@ def _form_widget(exercise: Exercise) -> ipywidgets.Widget:
 
     def on_check(_=None) -> None:
         exercise.check([field.given for field in fields])
-        show()
-
-    def on_clear(_=None) -> None:
-        exercise.forget()
-        show()
 
     show()
-    exercise.observe(show, "turns")  # it may be answered or forgotten from code, too
+    exercise.observe(show, "turns")  # whether the buttons or code turned it
     check.on_click(on_check)
-    clear.on_click(on_clear)
+    clear.on_click(lambda _: exercise.forget())
+    prompt = f'<div class="prompt">{markdown(exercise.prompt)}</div>'
     for field in fields:
         field.on_enter(on_check)
     return ipywidgets.VBox(
         [
-            _html(f'<div class="prompt">{markdown(exercise.prompt)}</div>'),
+            ipywidgets.HTML(f"<style>{STYLE}</style>{_answers_html(prompt)}"),
             *(field.widget for field in fields),
             buttons,
-            _html(exercise._disclosures()),
+            ipywidgets.HTML(_answers_html(exercise._disclosures())),
         ]
     )
 
@@ -431,10 +406,9 @@ class _FieldWidget:
         self.hush()
 
     def show(self, verdict: Verdict) -> None:
-        self._says.value = (
-            f'<style>{STYLE}</style><div class="answers"><p class="says" role="status" '
-            f'data-outcome="{verdict.outcome.value}"><strong>{LABELS[verdict.outcome]}'
-            f"</strong> {inline(verdict.feedback)}</p></div>"
+        self._says.value = _answers_html(
+            f'<p class="says" role="status" data-outcome="{verdict.outcome.value}">'
+            f"<strong>{LABELS[verdict.outcome]}</strong> {inline(verdict.feedback)}</p>"
         )
 
     def hush(self) -> None:

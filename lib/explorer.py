@@ -35,7 +35,6 @@ which a page cannot run, unless it is told:
 """
 
 import itertools
-import json
 import math
 import os
 import re
@@ -51,6 +50,7 @@ from matplotlib.artist import Artist
 from matplotlib.figure import Figure
 from tqdm import tqdm
 
+from lib.outputs import bundle, packed
 from lib.picture import THEME_CSS, artist_markup, svg_markup
 
 MOST_FRAMES = 5_000  # about 30 seconds of drawing, and a page of a few megabytes
@@ -61,7 +61,6 @@ SCRIPT, CSS = (
 NUMBER = re.compile(
     r"(?:(?<![\w#.-])|(?<=[\s\"\dz][MLHVCQ]))(-?\d+(?:\.\d+)?)(?![\da-y_])"
 )
-WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
 _names = set()  # of the explorers made so far
 
@@ -200,8 +199,6 @@ class Explorer(traitlets.HasTraits):
             "controls": list(labels.items()),
             "parts": [packer.packed() for packer in packers],
         }
-        packed = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-        packed = packed.replace("<", "\\u003c")  # no text in it can end the script
         width = max(len(label) for row in labels.values() for label in row)
         rows = [
             self._row_html(*row, width, plays=n == 0)
@@ -217,7 +214,7 @@ class Explorer(traitlets.HasTraits):
             f"<fieldset><legend>{escape(self.title)}</legend>{''.join(rows)}</fieldset>"
             f'{self.svg()}<figcaption data-room="{escape(room)}">'
             f'<span aria-live="polite">{escape(self.sentence)}</span></figcaption>'
-            f'<script type="application/json">{packed}</script>'
+            f'<script type="application/json">{packed(data)}</script>'
             f"</figure><script>{SCRIPT}</script>"
         )
 
@@ -244,13 +241,13 @@ class Explorer(traitlets.HasTraits):
         return packers
 
     def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
-        view = self.widget._repr_mimebundle_().get(WIDGET_VIEW)
+        widget = self.widget
         try:
             page = self.html()
         except Exception:
-            display(self.widget)  # alive all the same, at the settings that work
+            display(widget)  # alive all the same, at the settings that work
             raise
-        return {WIDGET_VIEW: view, "text/html": page, "text/plain": self.sentence}
+        return bundle(widget, page, self.sentence)
 
     # ---- Drawing ----
 

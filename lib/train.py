@@ -186,7 +186,7 @@ class Training:
                     tokens *= self.config.length
                     speed = tokens / (time.monotonic() - begun)
                     bar.set_postfix_str(f"loss {loss:.3f}, {speed:,.0f} tokens/s")
-                if self.steps_done % save_every == 0:
+                if self.steps_done % save_every == 0 and not self.finished:
                     save()
         save()
         if stop:
@@ -196,10 +196,7 @@ class Training:
 
     def state(self) -> dict:
         """All that is needed to go on: weights, optimizer, windows, and what they belong to."""
-        return {
-            "decoder": asdict(self.model.config),
-            "training": asdict(self.config),
-            "text": self.text.name,
+        return self._identity() | {
             "steps_done": self.steps_done,
             "losses": self.losses,
             "windows": self._windows.get_state(),
@@ -207,13 +204,20 @@ class Training:
             "optimizer": self._optimizer.state_dict(),
         }
 
+    def _identity(self) -> dict:
+        """What tells this run from others."""
+        return {
+            "decoder": asdict(self.model.config),
+            "training": asdict(self.config),
+            "text": self.text.name,
+        }
+
     def load(self, state: dict) -> None:
         """Go on from a state. Raises ValueError when it is that of another run."""
-        mine = self.state()
-        for key in ("decoder", "training", "text"):
-            if state[key] != mine[key]:
+        for key, mine in self._identity().items():
+            if state[key] != mine:
                 raise ValueError(
-                    f"{key}: the checkpoint has {state[key]}, this run has {mine[key]}"
+                    f"{key}: the checkpoint has {state[key]}, this run has {mine}"
                 )
         self.model.load_state_dict(state["model"])
         self._optimizer.load_state_dict(state["optimizer"])
@@ -279,7 +283,6 @@ def save(training: Training, path: Path) -> None:
     """Write the training's state; whatever happens, the file is the old one or the new one."""
     buffer = io.BytesIO()
     torch.save(training.state(), buffer)
-    path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, buffer.getvalue())
 
 

@@ -6,8 +6,8 @@ writes chapters/data/lengths.json: byte perplexity by position for a learned tab
 rows, of which 64 are trained), for RoPE and for no positions at all, and the learned
 table's rows before and after training. The text is the source of the running Python's
 standard library, split by file. Same seed, data and budget for all. Half an hour on one
-core; stopped, it goes on where it was. Digits vary with the Python version's text and the machine's
-arithmetic, verdicts should not.
+core; stopped, it goes on where it was. Digits vary with the Python version's text and the
+machine's arithmetic, verdicts should not.
 """
 
 import argparse

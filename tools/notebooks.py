@@ -15,9 +15,9 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
 from lib.files import write_atomically
+from lib.outputs import WIDGET_VIEW
 
 CHAPTERS = Path(__file__).parent.parent / "chapters"
-WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"  # names a live widget: of no use once stored
 METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
@@ -78,7 +78,7 @@ def executed(notebook: nbformat.NotebookNode, cwd: Path) -> nbformat.NotebookNod
     notebook.metadata = nbformat.from_dict(METADATA)
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
-            output.get("data", {}).pop(WIDGET_VIEW, None)
+            output.get("data", {}).pop(WIDGET_VIEW, None)  # of no use once stored
             expected = "raises-exception" in cell.metadata.get("tags", [])
             if output.output_type == "error" and not expected:
                 raise DisplayError(f"{cell.source}\n{output.ename}: {output.evalue}")

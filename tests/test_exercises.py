@@ -129,11 +129,14 @@ def test_the_same_exercise_gives_the_same_page():
 
 
 def test_no_text_of_an_exercise_can_end_its_script():
-    answer = Number("Label", 1, right="</script><script>x()", otherwise="no")
+    # An option's text is in the data as it is; what is said is HTML by then.
+    option = "</script><script>x()"
+    answer = Choice("Which?", (option, "other"), option, "yes", {"other": "no"})
     data = re.search(
         r'<script type="application/json">(.*?)</script>', sample(answer).html()
     )[1]
     assert json.loads(data)["name"] == "sample"
+    assert json.loads(data)["answers"][0]["value"] == option
 
 
 # --- With a kernel --------------------------------------------------------------------

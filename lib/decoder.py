@@ -102,6 +102,23 @@ class Decoder(nn.Module):
             cache.length += ids.shape[1]
         return F.linear(self.norm(x), self.tokens.weight)
 
+    @torch.inference_mode()
+    def attention_maps(self, ids: Tensor) -> Tensor:
+        """ids [B, T] -> [n_layers, B, h, T, T]: each query's weights on the keys up to its own."""
+        maps = []
+        hooks = [
+            block.attention.register_forward_pre_hook(
+                lambda attention, read: maps.append(attention.weights(*read[:2]))
+            )
+            for block in self.blocks
+        ]
+        try:
+            self(ids)
+        finally:
+            for hook in hooks:
+                hook.remove()
+        return torch.stack(maps)
+
     def new_cache(self, batch: int, length: int) -> "Cache":
         """An empty cache for texts of up to `length` tokens."""
         return Cache(self.config, batch, length, like=self.tokens.weight)
@@ -154,12 +171,21 @@ class Attention(nn.Module):
     def forward(
         self, x: Tensor, freqs_cis: Tensor | None, cache: "CacheLayer | None"
     ) -> Tensor:
-        joint = self.qkv(x).unflatten(-1, (sum(self.heads), -1))
-        q, k, v = joint.split(self.heads, dim=2)  # [B, T, heads, d_head]
-        if freqs_cis is not None:
-            q, k = apply_rotary_emb(q, k, freqs_cis)
+        q, k, v = self.read(x, freqs_cis)
         if cache is not None:
             k, v = cache.append(k, v)  # k is turned already, each at its own position
+        return self.out(self.attend(q, k, v).flatten(-2))
+
+    def read(self, x: Tensor, freqs_cis: Tensor | None) -> list[Tensor]:
+        """x [B, T, d] -> queries [B, T, h, d_head], keys and values [B, T, h_kv, d_head]."""
+        joint = self.qkv(x).unflatten(-1, (sum(self.heads), -1))
+        q, k, v = joint.split(self.heads, dim=2)
+        if freqs_cis is not None:
+            q, k = apply_rotary_emb(q, k, freqs_cis)
+        return [q, k, v]
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """q [B, T, h, d_head], k and v [B, cached + T, h_kv, any] -> [B, T, h, v's any]."""
         q, k, v = (y.transpose(1, 2) for y in (q, k, v))
         attended = F.scaled_dot_product_attention(
             q,
@@ -169,7 +195,18 @@ class Attention(nn.Module):
             is_causal=q.shape[2] == k.shape[2],
             enable_gqa=self.heads[0] != self.heads[1],
         )
-        return self.out(attended.transpose(1, 2).flatten(-2))
+        return attended.transpose(1, 2)
+
+    def weights(self, x: Tensor, freqs_cis: Tensor | None) -> Tensor:
+        """[B, h, T, T]: how much of each token's value goes to each later token.
+
+        Every token gets a value that is 1 in a dimension of its own, so what attention
+        makes of these values is its weights.
+        """
+        q, k, _ = self.read(x, freqs_cis)
+        tokens = torch.eye(x.shape[1], dtype=x.dtype, device=x.device)
+        own = tokens[None, :, None].expand(*k.shape[:3], -1)
+        return self.attend(q, k, own).transpose(1, 2)
 
 
 def _sees_its_past(q: Tensor, k: Tensor) -> Tensor | None:

@@ -166,9 +166,13 @@ class Training:
         save: Callable[[], None] = lambda: None,
         save_every: int = 200,
         label: str = "training",
+        bar: Callable = tqdm,
     ) -> None:
-        """All steps that are left, with a progress bar; `save` is called on the way, at the end, and on Ctrl-C."""
-        bar = tqdm(
+        """All steps that are left, with a progress bar; `save` is called on the way, at the end, and on Ctrl-C.
+
+        bar: makes the progress bar, which is used as tqdm's are.
+        """
+        progress = bar(
             total=self.config.steps,
             initial=self.steps_done,
             desc=label,
@@ -177,15 +181,15 @@ class Training:
             disable=None,  # none where nobody looks: a file, a test
         )
         begun, before = time.monotonic(), self.steps_done
-        with bar, _stop_asked() as stop:
+        with progress, _stop_asked() as stop:
             while not self.finished and not stop:
                 loss = self.step()
-                bar.update()
+                progress.update()
                 if self.steps_done % 20 == 0:
                     tokens = (self.steps_done - before) * self.config.batch
                     tokens *= self.config.length
                     speed = tokens / (time.monotonic() - begun)
-                    bar.set_postfix_str(f"loss {loss:.3f}, {speed:,.0f} tokens/s")
+                    progress.set_postfix_str(f"loss {loss:.3f}, {speed:,.0f} tokens/s")
                 if self.steps_done % save_every == 0 and not self.finished:
                     save()
         save()

@@ -160,3 +160,38 @@ def test_generating_continues_the_text_and_is_the_same_with_the_same_dice(
     ]
     assert texts[0].shape == (3, 17) and torch.equal(texts[0][:, :11], ids)
     assert torch.equal(texts[0], texts[1]) and not torch.equal(texts[0], texts[2])
+
+
+# --- Attention maps -------------------------------------------------------------------
+
+
+@EACH_POSITION
+@pytest.mark.parametrize("h_kv", [4, 2])
+def test_attention_maps_are_the_weights_that_attention_uses(position, h_kv, ids):
+    model = decoder(position, h_kv=h_kv)
+    seen = []
+    attention = model.blocks[0].attention
+    attention.register_forward_pre_hook(lambda _, read: seen.append(read[:2]))
+    maps = model.attention_maps(ids)
+    assert maps.shape == (2, 3, 4, 11, 11)
+    torch.testing.assert_close(maps.sum(-1), torch.ones(2, 3, 4, 11))
+    assert (maps.triu(1) == 0).all()
+
+    q, k, v = attention.read(*seen[0])
+    k, v = (x.repeat_interleave(4 // h_kv, dim=2) for x in (k, v))
+    scores = torch.einsum("bthd,bshd->bhts", q, k) / math.sqrt(q.shape[-1])
+    hidden = torch.ones(11, 11).triu(1).bool()
+    weights = scores.masked_fill(hidden, -math.inf).softmax(-1)
+    torch.testing.assert_close(maps[0], weights)
+    mixed = torch.einsum("bhts,bshd->bthd", weights, v).flatten(-2)
+    torch.testing.assert_close(attention(*seen[0], None), attention.out(mixed))
+
+
+def test_looking_at_attention_leaves_the_model_as_it_was(ids):
+    model = decoder("rope")
+    before = model(ids)
+    model.attention_maps(ids)
+    assert torch.equal(model(ids), before)
+    with pytest.raises(ValueError, match="table"):
+        decoder("rope", max_position=5).attention_maps(ids)
+    assert not any(block.attention._forward_pre_hooks for block in model.blocks)

@@ -165,6 +165,7 @@ def test_generating_continues_the_text_and_is_the_same_with_the_same_dice(
 # --- Attention maps -------------------------------------------------------------------
 
 
+@torch.inference_mode()
 @EACH_POSITION
 @pytest.mark.parametrize("h_kv", [4, 2])
 def test_attention_maps_are_the_weights_that_attention_uses(position, h_kv, ids):

@@ -232,6 +232,7 @@ class Cache:
     """Keys, turned at their own positions, and values of the tokens read so far.
 
     length: how many there are. size: how many there can be; one more is an IndexError.
+    It is for reading: no gradient flows through what is kept.
     """
 
     def __init__(self, config: DecoderConfig, batch: int, size: int, like: Tensor):
@@ -255,7 +256,7 @@ class Cache:
         return self.length
 
     def layer(self, n: int) -> "CacheLayer":
-        return CacheLayer(*self._kept[n], self.length)
+        return CacheLayer(self._kept[n, 0], self._kept[n, 1], self.length)
 
 
 @dataclass
@@ -269,6 +270,6 @@ class CacheLayer:
     def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """k, v [B, T, h_kv, d_head] written after what is there; all of it so far."""
         end = self.length + k.shape[1]
-        self.keys[:, self.length : end] = k
-        self.values[:, self.length : end] = v
+        self.keys[:, self.length : end] = k.detach()
+        self.values[:, self.length : end] = v.detach()
         return self.keys[:, :end], self.values[:, :end]

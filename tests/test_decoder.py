@@ -103,9 +103,8 @@ def test_weights_start_as_gpt_2_s():
 @pytest.mark.parametrize(
     "parts", [[1] * 11, [11], [6, 1, 4], [1, 10], [10, 1]], ids=str
 )
-@torch.inference_mode()
 def test_step_by_step_is_the_full_pass(position, h_kv, parts, ids):
-    model = decoder(position, h_kv=h_kv)
+    model = decoder(position, h_kv=h_kv)  # and in a notebook gradients are recorded
     cache = model.new_cache(batch=3, length=11)
     steps = [model(part, cache) for part in ids.split(parts, dim=1)]
     torch.testing.assert_close(torch.cat(steps, dim=1), model(ids))

@@ -177,7 +177,7 @@ class Attention(nn.Module):
         return self.out(self.attend(q, k, v).flatten(-2))
 
     def read(self, x: Tensor, freqs_cis: Tensor | None) -> list[Tensor]:
-        """x [B, T, d] -> queries [B, T, h, d_head], keys and values [B, T, h_kv, d_head]."""
+        """x [B, T, d] -> q [B, T, h, d_head], k and v [B, T, h_kv, d_head]."""
         joint = self.qkv(x).unflatten(-1, (sum(self.heads), -1))
         q, k, v = joint.split(self.heads, dim=2)
         if freqs_cis is not None:
@@ -185,7 +185,7 @@ class Attention(nn.Module):
         return [q, k, v]
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """q [B, T, h, d_head], k and v [B, cached + T, h_kv, any] -> [B, T, h, v's any]."""
+        """q [B, T, h, d_head]; k, v [B, cached + T, h_kv, ...] -> [B, T, h, ...]."""
         q, k, v = (y.transpose(1, 2) for y in (q, k, v))
         attended = F.scaled_dot_product_attention(
             q,

@@ -9,6 +9,7 @@ import math
 from lib import code_check
 from lib.answers import Choice, Choices, Number, Numbers, Shape
 from lib.exercises import Exercise, Progress
+from lib.scaling import ntk_base
 from lib.shapes import B, T, d, d_head, h
 
 ROWS = 2_048  # of the exercises' learned table
@@ -745,6 +746,121 @@ MOVED_PROMPT = Exercise(
     "never had; nobody tried one here.",
 )
 
+# --- Chapter 9: the lab ---------------------------------------------------------------
+
+AVERAGED = Exercise(
+    "averaged-perplexity",
+    "Two bytes, one perplexity",
+    "Position 70 is measured on two texts. In the first the model gave the byte that came the "
+    "probability 1/2, in the second 1/8. What is its byte perplexity at position 70?",
+    answers=[
+        Number(
+            "Byte perplexity",
+            4,
+            right="The losses are averaged, so the perplexities 2 and 8 meet in the middle of "
+            "a scale of ratios.",
+            otherwise="Take the loss of each byte first, then their mean, then go back.",
+            mistakes={
+                5: "That is the mean of 2 and 8. What is averaged are the losses, their "
+                "logarithms.",
+                3.2: "That is one over the mean probability. The logarithm comes before the "
+                "mean.",
+                1.386: "That is the mean loss in nats. One step is left.",
+                2: "That is the mean loss in bits. How many bytes is that a choice among?",
+                16: "That adds the losses. Their mean is half of it.",
+                0.25: "That is a probability. Perplexity is one over it.",
+            },
+            tolerance=0.005,
+        )
+    ],
+    hints=[
+        "The loss of a byte is $-\\ln p$. What are the two losses?",
+        "Perplexity is $e$ to the power of the mean loss.",
+    ],
+    solution="The losses are $\\ln 2$ and $\\ln 8$. Their mean is $\\tfrac12 \\ln 16 = \\ln 4$, so "
+    "the perplexity is 4: as if the model had chosen among four bytes each time.",
+)
+
+WHAT_WAS_MEASURED = Exercise(
+    "what-was-measured",
+    "What was measured, and what was not",
+    "Three kinds of decoders were trained on 64 bytes at a time and read to 1,024. Which of these "
+    "sentences does the measurement support?",
+    answers=[
+        Choices(
+            "Supported",
+            (
+                "Just past 64 the model with RoPE is nearly as good as before",
+                "A learned table of 1,024 rows serves a text of 1,024 bytes",
+                "At 1,000 the model with RoPE is far worse than at 60",
+                "A text past 64 does no harm to a model without positions",
+                "A model of a billion parameters would give the same numbers",
+            ),
+            (
+                "Just past 64 the model with RoPE is nearly as good as before",
+                "At 1,000 the model with RoPE is far worse than at 60",
+            ),
+            right="Both about RoPE hold, in every seed. They are not in contradiction: the "
+            "loss comes, and comes later.",
+            mistakes={
+                "Just past 64 the model with RoPE is nearly as good as before": "Set the "
+                "explorer to RoPE and compare the ranges on both sides of 64.",
+                "A learned table of 1,024 rows serves a text of 1,024 bytes": "It has the "
+                "rows. How good is it where they were not trained?",
+                "At 1,000 the model with RoPE is far worse than at 60": "Set the explorer to "
+                "RoPE and go to the last range.",
+                "A text past 64 does no harm to a model without positions": "It has no "
+                "positions to run out of. Look at its curve all the same.",
+                "A model of a billion parameters would give the same numbers": "Was one "
+                "trained here?",
+            },
+        )
+    ],
+    hints=[
+        "Go through the sentences with the explorer, one range of positions at a time.",
+        "Ask of each sentence which model it speaks of. Is it one that was trained here?",
+    ],
+    solution="The two sentences about RoPE. Rows that exist need not be trained, a model without "
+    "positions is lost on long texts too, and nothing here was as large as a billion "
+    "parameters.",
+)
+
+NTK_BASE = Exercise(
+    "ntk-base",
+    "A base for texts four times as long",
+    "The lab's decoders have $d_{\\mathrm{head}} = 32$ and the base 10,000. Which base does "
+    "NTK-aware scaling take for a factor of 4? To the nearest hundred is enough.",
+    answers=[
+        Number(
+            "Base",
+            ntk_base(32, 4),
+            right="A little more than four times the old one, so that the slowest pair slows "
+            "by just four.",
+            otherwise="The base is multiplied by a power of the factor. Which power?",
+            mistakes={
+                40_000: "That is four times the base. The slowest pair's exponent is not quite "
+                "$-1$, so that is not quite enough.",
+                10_000
+                * 4 ** (30 / 32): "The exponent is upside down: it is larger than one.",
+                10_000
+                * 4 ** (16 / 14): "That counts pairs. The formula counts dimensions.",
+                2_500: "That divides. A smaller base makes every pair faster.",
+                160_000: "That multiplies by the factor's square.",
+                10_000: "That changes nothing.",
+            },
+            tolerance=0.0015,
+        )
+    ],
+    hints=[
+        "The slowest pair turns by $b^{-(d - 2)/d}$ a token, with $d$ for $d_{\\mathrm{head}}$ "
+        "and $b$ for the base. By how much is $b$ to grow, that this becomes four times smaller?",
+        "The base is multiplied by $s^{d/(d - 2)}$, where $s$ is the factor.",
+    ],
+    solution=f"$10{{,}}000 \\cdot 4^{{32/30}}$ is about {ntk_base(32, 4):,.0f}. Raised to the slowest "
+    "pair's exponent, $-30/32$, the factor of it becomes $4^{-1}$; the fastest pair has the "
+    "exponent 0 and is not changed.",
+)
+
 CHAPTERS = {
     "01_learned_positions": [SUM_OF_ROWS, SILENT_ROWS],
     "02_rotary": [TURNED_PAIR, EQUAL_SCORES],
@@ -759,4 +875,5 @@ CHAPTERS = {
         SHAPES_AFTER,
         MOVED_PROMPT,
     ],
+    "09_lab": [AVERAGED, WHAT_WAS_MEASURED, NTK_BASE],
 }

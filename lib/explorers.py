@@ -1,24 +1,37 @@
 """The course's explorers: each function makes one figure with its sliders, from the functions the chapters teach."""
 
 import math
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 import numpy as np
 import torch
 from matplotlib.axes import Axes
-from matplotlib.patches import Rectangle
+from matplotlib.figure import Figure
+from matplotlib.patches import PathPatch, Rectangle
+from matplotlib.path import Path
 from torch import Tensor
 
 from lib.absolute import LearnedPositions
 from lib.explorer import Explorer
+from lib.lengths import Measured
 from lib.picture import COLOURS, new_figure, place, write
+from lib.plots import bin_centres, perplexity_axes
 from lib.rope import apply_rotary_emb, freqs_cis_at, inv_freq, rotation_angles
 
 INK, MUTED, GRID, SURFACE, PAPER = (
     COLOURS[name] for name in ("ink", "muted", "grid", "surface", "paper")
 )
 BLUE, ORANGE, GREEN = (COLOURS[name] for name in ("blue", "orange", "green"))
+MOST_TILES = 50  # on a side of an attention map
 CIRCLE = np.linspace(0, 2 * math.pi, 61)
 WHOLE_HEAD = "whole head"
+METHODS = {  # of the stored measurement
+    "learned": "learned, 1,024 rows",
+    "rope": "RoPE",
+    "none": "no positions",
+    "cut": "learned, 64 rows",
+}
 
 
 def table_lookup(table: LearnedPositions, positions: range = range(13)) -> Explorer:
@@ -345,6 +358,133 @@ def offset_test(
     )
 
 
+def measured_lengths(measured: Measured) -> Explorer:
+    """The stored measurement: one method's curve over all seeds, and one range of positions.
+
+    The sentence says mean and range there, and how many times the perplexity inside the trained range that is.
+    """
+    labels = {label: name for name, label in METHODS.items()}
+    edges, trained_length = np.array(measured.fine), measured.settings["trained_length"]
+    bins = list(pairwise(measured.bins))
+    ranges = {f"{start} to {end - 1}": (start, end) for start, end in bins}
+    seeds = len(next(iter(measured.curves.values())).by_seed)
+    with new_figure(400, 286) as figure:
+        write(figure, 2, 12, "byte perplexity (1 is perfect)", color=MUTED)
+        axes = perplexity_axes(figure, 36, edges, trained_length)
+        for runs in measured.curves.values():
+            axes.plot(bin_centres(edges), runs.mean.numpy(), color=GRID, lw=1.25)
+        axes.set_ylim(2.5, 100)
+        axes.set_yticks([3, 5, 10, 20, 50, 100], ["3", "5", "10", "20", "50", "100"])
+        axes.minorticks_off()
+        window = axes.add_patch(Rectangle((1, 2.5), 1, 97.5, fc=BLUE, alpha=0.12, lw=0))
+        seed_lines = [
+            axes.plot([], [], color=BLUE, lw=0.75, alpha=0.6)[0] for _ in range(seeds)
+        ]
+        (curve,) = axes.plot([], [], color=BLUE, lw=2.25)
+        (dot,) = axes.plot([], [], "o", color=BLUE, ms=8, mec=PAPER, mew=1.5)
+        (stop,) = axes.plot([], [], "X", color=ORANGE, ms=12, mec=PAPER, mew=1)
+
+    def values(method, positions):
+        """[seeds] in that range of positions."""
+        n = bins.index(ranges[positions])
+        return measured.perplexity[labels[method]].by_seed[:, n].numpy()
+
+    def update(method, positions):
+        runs = measured.curves[labels[method]]
+        for line, row in zip(seed_lines, runs.by_seed.numpy(), strict=True):
+            line.set_data(bin_centres(edges), row)
+        curve.set_data(bin_centres(edges), runs.mean.numpy())
+        start, end = ranges[positions]
+        start = max(start, 1)
+        window.set_bounds(start, 2.5, end - start, 97.5)
+        middle, found = math.sqrt(start * end), values(method, positions)
+        runs_there = not np.isnan(found).any()
+        dot.set_data([middle], [found.mean()])
+        dot.set_visible(runs_there)
+        stop.set_data([middle], [50])
+        stop.set_visible(not runs_there)
+        return [window, *seed_lines, curve, dot, stop]
+
+    def describe(method, positions):
+        found, name = values(method, positions), method[0].upper() + method[1:]
+        if np.isnan(found).any():
+            return f"{name}, positions {positions}: no row, IndexError. There is nothing to measure."
+        inside = values(method, f"{trained_length // 2} to {trained_length - 1}").mean()
+        return (
+            f"{name}, positions {positions}: byte perplexity {found.mean():.1f}, "
+            f"the {seeds} seeds from {found.min():.1f} to {found.max():.1f}. That is "
+            f"{found.mean() / inside:.1f} times the {inside:.1f} of the trained range's second half."
+        )
+
+    return Explorer(
+        figure,
+        update,
+        describe,
+        title="The measured lengths",
+        positions=list(ranges),
+        method=list(labels),
+    )
+
+
+def attention_by_layer(
+    maps: Mapping[str, Tensor], step: int = 1, trained_length: int | None = None
+) -> Explorer:
+    """Who looks at whom, layer by layer, in several models side by side.
+
+    maps: for each model's label [n_layers, T, T], causal, rows that sum to 1; T at most 50. step: how many
+    neighbouring positions stand behind a row or a column. Dashed lines mark `trained_length`. A tile's strength
+    is the square root of its weight, so that small ones are seen.
+    """
+    arrays = {label: weights.double().numpy() for label, weights in maps.items()}
+    layers, count, _ = next(iter(arrays.values())).shape
+    border = count if trained_length is None else min(count, trained_length // step)
+    size = (400 - 26 - 12 * (len(arrays) - 1)) / len(arrays)
+    with new_figure(400, size + 78) as figure:
+        patches = {}
+        for n, (label, weights) in enumerate(arrays.items()):
+            left = 26 + (size + 12) * n
+            axes = place(figure, left, 22, size, size)
+            patches[label] = _draw_attention(axes, weights[0], step, trained_length)
+            if n:
+                axes.set_yticklabels([])
+            write(figure, left, 13, label, weight="bold")
+        _attention_key(figure, 26, size + 44)
+
+    def update(layer):
+        for label, weights in arrays.items():
+            _move_attention(patches[label], weights[layer - 1])
+        return [patch for several in patches.values() for patch in several]
+
+    def near(weights, rows):
+        """The share of these queries' attention that goes to their own step and the one before."""
+        return (weights[rows, rows] + weights[rows, rows - 1]).mean()
+
+    def describe(layer):
+        inside, past = np.arange(1, border), np.arange(border, count)
+        told = []
+        for label, weights in arrays.items():
+            share = f"{label} {near(weights[layer - 1], inside):.0%}"
+            if len(past):
+                share += (
+                    f", past the trained length {near(weights[layer - 1], past):.0%}"
+                )
+            told.append(share)
+        nearest = (
+            f"the nearest {2 * step} positions"
+            if step > 1
+            else "itself and the byte before"
+        )
+        return f"Layer {layer} of {layers}. Share of attention that goes to {nearest}: {'; '.join(told)}."
+
+    return Explorer(
+        figure,
+        update,
+        describe,
+        title="Attention by position",
+        layer=range(1, layers + 1),
+    )
+
+
 def _plane(axes: Axes, limit: float, cross: bool = True) -> Axes:
     """Square axes without frame or numbers, for vectors in a plane; every circle in it is a norm."""
     axes.set(xlim=(-limit, limit), ylim=(-limit, limit), aspect="equal")
@@ -362,3 +502,68 @@ def _entry(value: float) -> str:
 
 def _signed(number: Tensor) -> str:
     return f"{number.item():.3f}".replace("-", "−")
+
+
+def _draw_attention(
+    axes: Axes, weights: np.ndarray, step: int = 1, trained_length: int | None = None
+) -> list:
+    """One map as tiles of 10 levels; returns their patches, one a level, hidden where it has no tile."""
+    count = len(weights)
+    if weights.shape != (count, count) or count > MOST_TILES:
+        raise ValueError(
+            f"weights: got shape {list(weights.shape)}, want [T, T] with T at most {MOST_TILES}"
+        )
+    axes.set(xlim=(0, count), ylim=(count, 0))
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    marks = np.linspace(0, count, 5)[:-1]  # the last would meet the next map's first
+    axes.set_xticks(marks, [f"{mark * step:.0f}" for mark in marks])
+    axes.set_yticks(marks, [f"{mark * step:.0f}" for mark in marks])
+    corner = np.array([(0, 0), (0, count), (count, count), (0, 0)])
+    axes.add_patch(PathPatch(Path(corner, closed=True), fc=SURFACE, lw=0))
+    if trained_length is not None:
+        axes.axhline(trained_length / step, color=MUTED, lw=0.75, dashes=(3, 2))
+        axes.axvline(trained_length / step, color=MUTED, lw=0.75, dashes=(3, 2))
+    patches = [
+        axes.add_patch(PathPatch(Path([(0, 0)]), fc=BLUE, alpha=level / 10, lw=0))
+        for level in range(1, 11)
+    ]
+    _move_attention(patches, weights)
+    return patches
+
+
+def _move_attention(patches: Sequence[PathPatch], weights: np.ndarray) -> None:
+    """Show other weights [T, T] with the patches of `_draw_attention`."""
+    levels = np.rint(np.sqrt(weights.clip(0, 1)) * 10).round(6).astype(int)
+    for level, patch in enumerate(patches, 1):
+        runs = [
+            _strip(row, start, end)
+            for row, line in enumerate(levels)
+            for start, end in _runs_of(line == level)
+        ]
+        patch.set_path(Path.make_compound_path(*runs) if runs else Path([(0, 0)]))
+        patch.set_visible(bool(runs))
+
+
+def _runs_of(mask: np.ndarray) -> list[tuple[int, int]]:
+    """Where a row of booleans is True without a break: [start, end)."""
+    edges = np.flatnonzero(np.diff(np.concatenate(([0], mask.astype(int), [0]))))
+    return list(zip(edges[::2], edges[1::2], strict=True))
+
+
+def _strip(row: int, start: int, end: int) -> Path:
+    corners = [(start, row), (end, row), (end, row + 1), (start, row + 1), (start, row)]
+    return Path(corners, closed=True)
+
+
+def _attention_key(figure: Figure, left: float, top: float) -> None:
+    """What a map of `_draw_attention` is read by: its axes, and its ten levels."""
+    write(figure, left, top + 9, "down: query, across: key", color=MUTED)
+    write(figure, left + 168, top + 9, "weight", color=MUTED)
+    key = place(figure, left + 214, top, 160, 8, xlim=(0, 10), ylim=(0, 1))
+    key.set_yticks([])
+    key.spines[:].set_visible(False)
+    key.tick_params(length=0)
+    for level in range(1, 11):
+        key.add_patch(Rectangle((level - 1, 0), 1, 1, fc=BLUE, alpha=level / 10, lw=0))
+    key.set_xticks([0.5, 4.5, 9.5], ["0.01", "0.25", "1"])

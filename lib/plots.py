@@ -529,78 +529,108 @@ def table_rows(trained: Numbers, untrained: Numbers, far: int = 32) -> Picture:
     )
 
 
+def table_values(trained: Numbers, untrained: Numbers) -> Picture:
+    """Two position tables as they are: a row of tiles for each position, a column for each dimension.
+
+    trained, untrained [rows, d]. Shows at most 32 evenly spread rows and the first 24 dimensions, both tables on
+    one scale, the largest absolute value drawn.
+    """
+    tables = {
+        "trained": _array("trained", trained, 2),
+        "untrained": _array("untrained", untrained, 2),
+    }
+    rows = {name: _spread(len(table), 32) for name, table in tables.items()}
+    shown = {name: table[rows[name], :24] for name, table in tables.items()}
+    scale = _round_up(max(np.abs(values).max() for values in shown.values()))
+    with new_figure(400, 304) as figure:
+        for index, (name, values) in enumerate(shown.items()):
+            left = 28 + 196 * index
+            axes = place(figure, left, 22, 172, 210)
+            _tiles(axes, values / scale)
+            marks = _spread(len(values), 5)
+            axes.set_yticks(marks + 0.5, rows[name][marks])
+            axes.set_xlabel(f"{values.shape[1]} of {tables[name].shape[1]} dimensions")
+            write(figure, left, 13, name, weight="bold")
+        _tile_key(figure, 28, 276, 368, "value", scale)
+    spreads = ", ".join(f"{name} {_say(table.std())}" for name, table in tables.items())
+    return Picture(
+        figure,
+        f"Two position tables, a row for each position. Standard deviation of all values: {spreads}. Down a "
+        f"column, neighbouring rows of the trained table differ by {_say(_mean_step(tables['trained']))} of that "
+        f"on average, those of the untrained one by {_say(_mean_step(tables['untrained']))}.",
+    )
+
+
+def _mean_step(table: np.ndarray) -> float:
+    """How far neighbouring rows are apart, as a share of the table's spread."""
+    return np.abs(np.diff(table, axis=0)).mean() / table.std()
+
+
 def _cosines(table: np.ndarray) -> np.ndarray:
     unit = table / np.linalg.norm(table, axis=1, keepdims=True)
     return unit @ unit.T
 
 
-def loss_by_position(
+def perplexity_by_position(
     edges: Numbers,
     perplexity: Mapping[str, Numbers],
     trained_length: int,
     table_rows: int | None = None,
+    yours: Mapping[str, Numbers] | None = None,
+    title: str = "",
+    limits: tuple[float, float] | None = None,
 ) -> Picture:
     """Byte perplexity by position for several models, on log axes.
 
     edges [n + 1], rising: bin j holds the positions edges[j] .. edges[j + 1] - 1. perplexity: for each
-    model's label [n], with NaN where it cannot run. `trained_length` ends the shaded range, `table_rows`
-    marks the end of the learned table. At most 4 models. It does not show the spread between seeds.
+    model's label [n], or [seeds, n], whose mean is the curve and whose range the band around it; NaN where it
+    cannot run, which ends the curve in a cross. `trained_length` ends the shaded range, `table_rows` marks
+    the end of the learned table. yours: [n] of one more run for some labels, drawn as points with a dark edge.
+    At most 4 models; markers stand at powers of two, and so do the numbers in the text.
     """
     edges = _array("edges", edges, 1)
-    curves = {label: _array(label, values, 1) for label, values in perplexity.items()}
-    for label, values in curves.items():
-        if len(values) != len(edges) - 1:
+    curves = {label: _by_seed(label, values) for label, values in perplexity.items()}
+    points = {
+        label: _array(label, values, 1) for label, values in (yours or {}).items()
+    }
+    for label, values in [*curves.items(), *points.items()]:
+        if values.shape[-1] != len(edges) - 1:
             raise ValueError(
-                f"{label}: got {len(values)} values, want {len(edges) - 1}, one a bin"
+                f"{label}: got {values.shape[-1]} values, want {len(edges) - 1}, one a bin"
             )
-    low = max(edges[0], 1)
-    centres = np.sqrt(np.maximum(edges[:-1], 1) * edges[1:])
     legend_rows = math.ceil(len(curves) / 2)
-    top = 44 + 18 * legend_rows
+    top = 44 + 18 * legend_rows + 18 * bool(title)
     with new_figure(400, top + 260) as figure:
-        axes = place(figure, 36, top, 350, 226, xscale="log", yscale="log")
-        axes.set_xlim(low, 1.06 * max(edges[-1], table_rows or 0))
-        axes.axvspan(low, trained_length, color=SURFACE, lw=0)
-        for (label, values), (colour, tip, dashes) in zip(
-            curves.items(), CURVE_LOOKS, strict=False
-        ):
-            axes.plot(
-                centres,
-                values,
-                color=colour,
-                marker=tip,
-                dashes=dashes,
-                ms=6,
-                mew=0,
-                label=label,
-            )
-        limits = axes.get_ylim()
-        axes.set_ylim(limits[0] / 1.2, limits[1] * 1.2)
-        axes.axvline(trained_length, color=MUTED, lw=0.75)
-        over_axes = axes.get_xaxis_transform()
-        axes.text(
-            trained_length,
-            1.02,
-            "trained here ",
+        if title:
+            write(figure, 2, 12, title, weight="bold")
+        write(
+            figure,
+            2,
+            12 + 18 * bool(title),
+            "byte perplexity (1 is perfect)",
             color=MUTED,
-            ha="right",
-            transform=over_axes,
         )
-        if table_rows:
-            axes.axvline(table_rows, color=MUTED, lw=1.25, dashes=(4, 2))
-            axes.text(
-                table_rows,
-                1.02,
-                f"table ends: {_say(table_rows)} rows",
-                color=MUTED,
-                ha="right",
-                transform=over_axes,
-            )
-        _powers_of_two(axes)
+        axes = perplexity_axes(figure, top, edges, trained_length, table_rows)
+        for (label, values), look in zip(curves.items(), CURVE_LOOKS, strict=False):
+            draw_perplexity(axes, edges, values, label, *look)
+            if label in points:
+                axes.plot(
+                    bin_centres(edges),
+                    points[label],
+                    color=look[0],
+                    ls="",
+                    marker=look[1],
+                    ms=8,
+                    mec=INK,
+                    mew=1.25,
+                    label=f"your {label}",
+                )
+        low, high = axes.get_ylim()
+        axes.set_ylim(limits or (low / 1.1, high * 1.1))
         _one_two_five(axes)
-        axes.set_xlabel("position in the text (bytes)", labelpad=2)
-        write(figure, 2, 12, "byte perplexity (1 is perfect)", color=MUTED)
+        handles = [line for line in axes.lines if line.get_label() in curves]
         axes.legend(
+            handles=handles,
             loc="lower left",
             bbox_to_anchor=(0, 20 / 226 + 1),
             ncols=2,
@@ -611,27 +641,116 @@ def loss_by_position(
             columnspacing=2,
             labelspacing=0.5,
         )
-    bins = [f"{_say(start)}–{_say(end - 1)}" for start, end in pairwise(edges)]
-    rows = ". ".join(
-        f"{_capital(label)}: {_by_bin(values, bins)}"
+    rows = [
+        f"{_capital(label)}: {_by_bin(values, edges)}"
         for label, values in curves.items()
-    )
+    ]
+    rows += [
+        f"Your {label}: {_by_bin(values[None], edges)}"
+        for label, values in points.items()
+    ]
+    seeds = max((len(values) for values in curves.values()), default=1)
+    spread = f" Means of {seeds} seeds, in brackets their range." if seeds > 1 else ""
     table = f" The learned table has {_say(table_rows)} rows." if table_rows else ""
     return Picture(
         figure,
-        f"Byte perplexity by position. Trained on the first {_say(trained_length)} positions.{table} {rows}.",
+        f"{title + ': byte' if title else 'Byte'} perplexity by position. Trained on the first "
+        f"{_say(trained_length)} positions.{table}{spread} {'. '.join(rows)}.",
     )
 
 
-def _by_bin(values: np.ndarray, bins: Sequence[str]) -> str:
-    missing = np.isnan(values)
-    told = [
-        f"{_say(value)} at {where}"
-        for value, where in zip(values, bins, strict=True)
-        if not math.isnan(value)
-    ]
-    if missing.any():
-        told.append(f"cannot run from {bins[missing.argmax()].split('–')[0]} on")
+def perplexity_axes(
+    figure: Figure,
+    top: float,
+    edges: np.ndarray,
+    trained_length: int,
+    table_rows: int | None = None,
+) -> Axes:
+    """Log axes of perplexity against position, with the trained range shaded and the table's end marked."""
+    low = max(edges[0], 1)
+    axes = place(figure, 36, top, 350, 226, xscale="log", yscale="log")
+    axes.set_xlim(low, 1.06 * max(edges[-1], table_rows or 0))
+    axes.axvspan(low, trained_length, color=SURFACE, lw=0)
+    axes.axvline(trained_length, color=MUTED, lw=0.75)
+    marks = [(trained_length, "trained here ")]
+    if table_rows:
+        axes.axvline(table_rows, color=MUTED, lw=1.25, dashes=(4, 2))
+        marks.append((table_rows, f"table ends: {_say(table_rows)} rows"))
+    for x, text in marks:
+        over_axes = axes.get_xaxis_transform()
+        axes.text(x, 1.02, text, color=MUTED, ha="right", transform=over_axes)
+    _powers_of_two(axes)
+    axes.set_xlabel("position in the text (bytes)", labelpad=2)
+    return axes
+
+
+def draw_perplexity(
+    axes: Axes,
+    edges: np.ndarray,
+    by_seed: np.ndarray,
+    label: str,
+    colour: str,
+    tip: str,
+    dashes: tuple,
+) -> None:
+    """The mean of the seeds [seeds, n] as a curve, their range as a band, and a cross where it cannot go on."""
+    centres, mean = bin_centres(edges), by_seed.mean(0)
+    shown = np.flatnonzero(_at_powers_of_two(edges))
+    axes.plot(
+        centres,
+        mean,
+        color=colour,
+        marker=tip,
+        markevery=shown.tolist(),
+        dashes=dashes,
+        ms=6,
+        mew=0,
+        label=label,
+    )
+    if len(by_seed) > 1:
+        band = (by_seed.min(0), by_seed.max(0))
+        axes.fill_between(centres, *band, color=colour, alpha=0.2, lw=0)
+    if np.isnan(mean).any():
+        end = np.isnan(mean).argmax()
+        place = centres[end - 1], mean[end - 1]
+        axes.plot([place[0], edges[end]], [place[1]] * 2, color=colour, dashes=dashes)
+        axes.plot(edges[end], place[1], "X", color=colour, ms=11, mec=PAPER, mew=1)
+
+
+def _by_seed(label: str, values: Numbers) -> np.ndarray:
+    """[seeds, n], of one seed if it is none."""
+    array = np.atleast_2d(_array(label, values))
+    return _array(label, array, 2)
+
+
+def bin_centres(edges: np.ndarray) -> np.ndarray:
+    """The middle of each bin on a log axis."""
+    return np.sqrt(np.maximum(edges[:-1], 1) * edges[1:])
+
+
+def _at_powers_of_two(edges: np.ndarray) -> np.ndarray:
+    """Which bins start at a power of two; all of few bins, for there is room."""
+    if len(edges) < 12:
+        return np.ones(len(edges) - 1, dtype=bool)
+    return np.log2(np.maximum(edges[:-1], 1)) % 1 == 0
+
+
+def _by_bin(by_seed: np.ndarray, edges: np.ndarray) -> str:
+    """The means, with their range where there are several, as far as the model can run."""
+    told = []
+    bins = zip(by_seed.T, pairwise(edges), _at_powers_of_two(edges), strict=True)
+    for values, (start, end), shown in bins:
+        if np.isnan(values).any():
+            told.append(f"cannot run from {_say(start)} on")
+            break
+        if shown:
+            text = _say(values.mean())
+            if len(values) > 1:
+                text += f" ({_say(values.min())} to {_say(values.max())})"
+            where = (
+                _say(start) if end == start + 1 else f"{_say(start)}–{_say(end - 1)}"
+            )
+            told.append(f"{text} at {where}")
     return ", ".join(told)
 
 

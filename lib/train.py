@@ -23,6 +23,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 
 import torch
@@ -50,8 +51,9 @@ class Text:
     name: str
 
 
+@cache
 def standard_library() -> Text:
-    """The modules of the running Python's standard library."""
+    """The modules of the running Python's standard library, read once."""
     return text_of(sorted(Path(sysconfig.get_paths()["stdlib"]).glob("*.py")))
 
 

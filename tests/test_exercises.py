@@ -410,6 +410,7 @@ def test_the_exercises_stand_in_their_chapters_in_order():
 
 
 def test_every_chapter_with_a_method_asks_something():
-    assert list(CHAPTERS) == NAMES[1:-1]
+    without_method = {"00_opening", "08_sources"}
+    assert list(CHAPTERS) == [name for name in NAMES if name not in without_method]
     assert list(progress().exercises) == EXERCISES
     assert len({one.name for one in EXERCISES}) == len(EXERCISES)

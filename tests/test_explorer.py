@@ -15,6 +15,7 @@ import lib.explorer
 from lib import explorers
 from lib.absolute import LearnedPositions
 from lib.explorer import Explorer, _Packer
+from lib.lengths import Measured
 from lib.picture import COLOURS, new_figure, place
 from tests.chapters import ROOT
 from tests.packed import unpack
@@ -67,6 +68,21 @@ def course():
         "clock hands": explorers.clock_hands(8),
         "score against offset": explorers.score_against_offset(q, k),
         "offset test": explorers.offset_test(table, 8),
+        "measured lengths": explorers.measured_lengths(measured()),
+        "attention": explorers.attention_by_layer(
+            measured_maps(), step=4, trained_length=64
+        ),
+    }
+
+
+def measured():
+    return Measured(ROOT / "chapters" / "data" / "lengths.json")
+
+
+def measured_maps():
+    return {
+        explorers.METHODS[name]: weights
+        for name, weights in measured().attention.items()
     }
 
 
@@ -81,6 +97,8 @@ COURSE = [
     "clock hands",
     "score against offset",
     "offset test",
+    "measured lengths",
+    "attention",
 ]
 
 
@@ -464,3 +482,71 @@ def test_the_example_of_the_docstring_runs():
         names["explorer"].sentence == "sin(1 x) completes 1.6 waves between 0 and 10."
     )
     assert len(names["explorer"].frames()) == 8
+
+
+# ---- The lab's explorers ----
+
+
+def test_the_measured_lengths_are_those_of_the_file():
+    explorer, stored = explorers.measured_lengths(measured()), measured()
+    explorer.method, explorer.positions = "RoPE", "512 to 1023"
+    runs, seeds = stored.perplexity["rope"].by_seed, stored.settings["seeds"]
+    far, inside = (runs[:, stored.bins.index(start)] for start in (512, 32))
+    assert explorer.sentence == (
+        f"RoPE, positions 512 to 1023: byte perplexity {far.mean():.1f}, the {seeds} seeds "
+        f"from {far.min():.1f} to {far.max():.1f}. That is {far.mean() / inside.mean():.1f} "
+        f"times the {inside.mean():.1f} of the trained range's second half."
+    )
+
+
+def test_where_there_is_no_row_no_number_is_shown():
+    explorer = explorers.measured_lengths(measured())
+    explorer.method, explorer.positions = "learned, 64 rows", "64 to 79"
+    assert explorer.sentence.endswith(
+        "no row, IndexError. There is nothing to measure."
+    )
+    assert "nan" not in explorer.svg()
+    explorer.positions = "32 to 63"
+    assert "byte perplexity" in explorer.sentence
+
+
+def attention_of(weights, **options):
+    explorer = explorers.attention_by_layer({"a": torch.tensor(weights)}, **options)
+    explorer.svg()
+    return explorer
+
+
+def test_an_attention_map_has_a_tile_for_every_weight():
+    weights = [[1.0, 0.0, 0.0], [0.25, 0.75, 0.0], [0.25, 0.25, 0.5]]
+    explorer = attention_of([weights])
+    [axes] = [axes for axes in explorer.figure.axes if axes.get_xlim() == (0, 3)]
+    drawn = np.zeros((3, 3))
+    for patch in axes.patches[1:]:  # the first is the ground below
+        if patch.get_visible():
+            for strip in patch.get_path().vertices.reshape(-1, 5, 2):
+                (left, top), (right, bottom) = strip.min(0), strip.max(0)
+                drawn[int(top) : int(bottom), int(left) : int(right)] = (
+                    patch.get_alpha()
+                )
+    assert drawn == pytest.approx(np.sqrt(weights), abs=0.051)
+
+
+def test_the_sentence_says_how_near_attention_stays():
+    evenly, itself = torch.ones(8, 8).tril(), torch.eye(8)
+    evenly = evenly / evenly.sum(-1, keepdim=True)
+    maps = {"even": evenly[None], "own": itself[None]}
+    explorer = explorers.attention_by_layer(maps, step=2, trained_length=8)
+    inside = sum(2 / (n + 1) for n in (1, 2, 3)) / 3
+    past = sum(2 / (n + 1) for n in (4, 5, 6, 7)) / 4
+    assert explorer.sentence == (
+        "Layer 1 of 1. Share of attention that goes to the nearest 4 positions: "
+        f"even {inside:.0%}, past the trained length {past:.0%}; "
+        "own 100%, past the trained length 100%."
+    )
+    alone = explorers.attention_by_layer({"own": itself[None]})
+    assert alone.sentence.endswith("to itself and the byte before: own 100%.")
+
+
+def test_a_map_too_large_to_draw_is_refused():
+    with pytest.raises(ValueError, match=r"weights: got shape \[60, 60\]"):
+        attention_of(torch.eye(60)[None].tolist())

@@ -1,15 +1,17 @@
-"""An explorer and exercises in a real JupyterLab: they are ipywidgets there, and the kernel answers."""
+"""Explorers, exercises and trainings in a real JupyterLab: they are ipywidgets there, and the kernel answers."""
 
 import json
 import os
 import subprocess
 import sys
+import textwrap
 import time
 
 import nbformat
 import pytest
 
 from tests.chapters import read, rotated_pair_notebook
+from tools.notebooks import METADATA
 
 START = 60  # seconds for a slow machine to start the server, the page or the kernel
 
@@ -127,6 +129,33 @@ def test_the_exercises_of_a_chapter_answer_in_jupyterlab(run_notebook):
     assert not computed.is_visible(), "solutions stay folded away when all cells run"
     folded.click()
     computed.wait_for()
+
+
+def test_a_training_shows_how_far_it_is_and_its_own_figure_in_jupyterlab(run_notebook):
+    sources = [
+        """
+        from lib import plots
+        from lib.lab import edges, experiment
+        from lib.live import Live
+
+        trained = experiment("rope", steps=40, batch=2, windows=8)
+        """,
+        """
+        stored = {"RoPE": [[7.0, 7.5, 13.0, 18.0, 20.0]]}
+
+        def figure(yours):
+            return plots.perplexity_by_position(edges(32), stored, 32, yours=yours)
+
+        Live(figure({"RoPE": trained.perplexities}), stored=figure({}))
+        """,
+    ]
+    cells = [nbformat.v4.new_code_cell(textwrap.dedent(source)) for source in sources]
+    page = run_notebook(nbformat.v4.new_notebook(cells=cells, metadata=METADATA))
+    bar = page.locator(".jp-OutputArea-output", has=page.locator(".widget-hprogress"))
+    bar.get_by_text("tokens/s").wait_for()
+    page.locator(".progress-bar-success").wait_for()
+    own = page.locator(".widget-html").filter(has_text="Your RoPE")
+    own.locator("svg").wait_for()
 
 
 def fresh(chapter):

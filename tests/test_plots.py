@@ -27,6 +27,8 @@ K = torch.tensor(
 )
 EDGES = [32, 64, 80, 96]
 PERPLEXITY = {"RoPE": [3.18, 3.12, 4.06], "learned, 64 rows": [3.3, math.nan, math.nan]}
+FINE = [*range(1, 12), 12, 16, 24, 32]
+SEEDS = torch.tensor([[2.0], [4.0]]).expand(2, len(FINE) - 1)
 
 
 def vectors(*shape, seed=123):
@@ -61,7 +63,16 @@ FIGURES = {
     ),
     "broadcast_add": lambda: plots.broadcast_add(vectors(2, 5, 32), vectors(5, 32)),
     "table_rows": lambda: plots.table_rows(smooth_table(), vectors(64, 32)),
-    "loss_by_position": lambda: plots.loss_by_position(EDGES, PERPLEXITY, 64, 1024),
+    "perplexity_by_position": lambda: plots.perplexity_by_position(
+        EDGES, PERPLEXITY, 64, 1024
+    ),
+    "perplexity_of_seeds": lambda: plots.perplexity_by_position(
+        FINE, {"several": SEEDS}, 16, title="Some", limits=(1, 10)
+    ),
+    "perplexity_and_yours": lambda: plots.perplexity_by_position(
+        EDGES, {"RoPE": [[3.0, 3, 4], [4.0, 4, 5]]}, 64, yours={"RoPE": [3.5, 3, 9]}
+    ),
+    "table_values": lambda: plots.table_values(smooth_table(), vectors(64, 32)),
     "diagram_past_the_table": lambda: plots.two_panel_diagram(50, 10, 50 * INV_FREQ),
     "diagram_inside": lambda: plots.two_panel_diagram(5, 10, 5 * INV_FREQ),
     "diagram_of_a_long_table": lambda: plots.two_panel_diagram(
@@ -345,8 +356,8 @@ def test_table_rows_need_rows_that_far_apart():
         plots.table_rows(smooth_table(10), smooth_table())
 
 
-def test_loss_is_drawn_at_the_middle_of_each_bin():
-    picture = drawn("loss_by_position")
+def test_perplexity_is_drawn_at_the_middle_of_each_bin():
+    picture = drawn("perplexity_by_position")
     [line] = artists(picture, "RoPE")
     assert line.get_ydata().tolist() == PERPLEXITY["RoPE"]
     assert line.get_xdata() == pytest.approx(
@@ -357,9 +368,55 @@ def test_loss_is_drawn_at_the_middle_of_each_bin():
     assert "first 64 positions. The learned table has 1,024 rows." in picture.text
 
 
-def test_loss_needs_one_value_a_bin():
+def test_a_model_that_cannot_go_on_ends_in_a_cross():
+    axes = drawn("perplexity_by_position").figures[0].axes[0]
+    [cross] = [line for line in axes.lines if line.get_marker() == "X"]
+    assert (cross.get_xdata()[0], cross.get_ydata()[0]) == (64, 3.3)
+
+
+def test_seeds_are_a_mean_in_a_band():
+    picture = drawn("perplexity_of_seeds")
+    axes = picture.figures[0].axes[0]
+    [line] = artists(picture, "several")
+    assert set(line.get_ydata()) == {3.0}
+    [band] = axes.collections
+    heights = {round(y, 6) for _, y in band.get_paths()[0].vertices.tolist()}
+    assert heights == {2.0, 4.0}
+    assert axes.get_ylim() == (1, 10)
+    assert "Some: byte perplexity" in picture.text
+    # of many bins the text tells those that start at a power of two
+    assert "3 (2 to 4) at 2, 3 (2 to 4) at 4, 3 (2 to 4) at 8, " in picture.text
+    assert " at 3," not in picture.text and "3 (2 to 4) at 16–23" in picture.text
+
+
+def test_your_run_is_drawn_as_points_over_the_stored_range():
+    picture = drawn("perplexity_and_yours")
+    [points] = artists(picture, "your RoPE")
+    assert (
+        points.get_ydata().tolist() == [3.5, 3, 9] and points.get_linestyle() == "None"
+    )
+    assert "Your RoPE: 3.5 at 32–63, 3 at 64–79, 9 at 80–95." in picture.text
+
+
+def test_perplexity_needs_one_value_a_bin():
     with pytest.raises(ValueError, match="RoPE: got 2 values, want 3"):
-        plots.loss_by_position(EDGES, {"RoPE": [1, 2]}, 64)
+        plots.perplexity_by_position(EDGES, {"RoPE": [1, 2]}, 64)
+    with pytest.raises(ValueError, match="RoPE: got 2 values, want 3"):
+        plots.perplexity_by_position(EDGES, PERPLEXITY, 64, yours={"RoPE": [1, 2]})
+
+
+def test_table_values_are_both_drawn_on_one_scale():
+    picture = drawn("table_values")
+    untrained = vectors(64, 32).numpy()
+    rows = np.linspace(0, 63, 32).round().astype(int)
+    expected = untrained[rows, :24]
+    scale = plots._round_up(np.abs(expected).max())
+    assert tiles(picture.figures[0].axes[1]) == pytest.approx(
+        expected / scale, abs=0.051
+    )
+    trained = smooth_table().numpy()
+    step = np.abs(np.diff(trained, axis=0)).mean() / trained.std()
+    assert f"trained table differ by {plots._say(step)} of that" in picture.text
 
 
 # ---- Diagrams ----

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import asdict
 
 import pytest
 
@@ -22,7 +23,9 @@ def run(module, *arguments):
     ("arguments", "message"),
     [
         (["--steps", 0], "--steps: got 0, want at least 1"),
+        (["--live-seeds", 0], "--live-seeds: got 0, want at least 1"),
         (["--steps", 5], "needs --output"),
+        (["--compare", "nothing.json"], "nothing.json: no such file"),
     ],
 )
 def test_a_trial_measurement_cannot_replace_the_stored_one(arguments, message):
@@ -32,23 +35,51 @@ def test_a_trial_measurement_cannot_replace_the_stored_one(arguments, message):
     assert measure_lengths.RESULT.read_bytes() == before
 
 
-def test_a_short_measurement_has_the_form_of_the_stored_one(tmp_path):
-    result = run("measure_lengths", "--steps", 1, "--output", tmp_path / "trial.json")
+@pytest.fixture(scope="module")
+def trial(tmp_path_factory):
+    """A measurement of one step each: the form of the stored one, and worthless numbers."""
+    folder = tmp_path_factory.mktemp("trial")
+    small = ["--seeds", 1, "--steps", 1, "--live-seeds", 1, "--live-steps", 1]
+    small += ["--fine-tuning-steps", 1, "--windows", 2]
+    checkpoints = ["--checkpoints", folder / "checkpoints"]
+    result = run(
+        "measure_lengths", *small, *checkpoints, "--output", folder / "trial.json"
+    )
     assert result.returncode == 0, result.stderr
-    stored, trial = (
-        json.loads(p.read_text())
-        for p in (measure_lengths.RESULT, tmp_path / "trial.json")
+    return folder / "trial.json"
+
+
+def test_a_short_measurement_has_the_form_of_the_stored_one(trial):
+    stored, short = (
+        json.loads(path.read_text()) for path in (measure_lengths.RESULT, trial)
     )
+    assert stored.keys() == short.keys()
+    assert stored["settings"].keys() == short["settings"].keys()
+    assert stored["bins"] == short["bins"] == list(measure_lengths.BINS)
+    assert stored["fine"] == short["fine"] == list(measure_lengths.FINE)
+    for section in (*measure_lengths.SECTIONS, "attention"):
+        assert stored[section].keys() == short[section].keys()
+    full = asdict(measure_lengths.Scope())
     assert (
-        stored.keys() == trial.keys()
-        and stored["settings"].keys() == trial["settings"].keys()
+        full.items()
+        >= {
+            name: stored["settings"][name] for name in ("seeds", "steps", "live_seeds")
+        }.items()
     )
-    assert stored["bins"] == trial["bins"] == measure_lengths.BINS
-    assert stored["settings"]["steps"] == measure_lengths.STEPS
-    assert {name: len(values) for name, values in stored["perplexity"].items()} == {
-        name: len(measure_lengths.BINS) - 1 for name in ("learned", "rope", "none")
+    assert {path.name for path in trial.parent.iterdir()} == {
+        "trial.json",
+        "checkpoints",
     }
-    assert [file.name for file in tmp_path.iterdir()] == ["trial.json"]
+
+
+def test_two_results_are_compared_by_their_means(trial):
+    same = run("measure_lengths", "--compare", measure_lengths.RESULT)
+    assert (
+        same.returncode == 0
+        and "reproduced: 1.00 times outside the range" in same.stdout
+    )
+    other = run("measure_lengths", "--compare", trial)  # nothing was learned in a step
+    assert other.returncode == 1 and "not reproduced" in other.stdout
 
 
 def test_a_port_that_is_taken_moves_on_to_the_next(tmp_path):

@@ -20,7 +20,9 @@ from playwright.sync_api import sync_playwright
 from lib import explorers
 from lib.absolute import LearnedPositions
 from lib.explorer import Explorer
+from lib.lengths import Measured
 from lib.show import table
+from tests.chapters import ROOT
 from tests.conftest import BROWSER_OPTIONS, browser_path
 
 REDRAW = """async () => {
@@ -103,12 +105,15 @@ def course() -> list[Explorer]:
     torch.manual_seed(201)
     q, k = torch.randn(2, 8, dtype=torch.float64).unbind()
     rows = LearnedPositions(10, 32)
+    measured = Measured(ROOT / "chapters" / "data" / "lengths.json")
     return [
         explorers.table_lookup(rows),
         explorers.rotated_pair(q, k),
         explorers.clock_hands(8),
         explorers.score_against_offset(q, k),
         explorers.offset_test(rows, 8),
+        explorers.measured_lengths(measured),
+        explorers.attention_by_layer(measured.attention, measured.settings["map_step"]),
     ]
 
 

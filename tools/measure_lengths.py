@@ -1,122 +1,357 @@
-"""Train three small decoders at 64 tokens, measure them at lengths up to 1024, and store what the chapters draw.
+"""Train small decoders at 64 tokens, measure them at lengths up to 1024, and store what the chapters draw.
 
     python -m tools.measure_lengths
 
-writes chapters/data/lengths.json: byte perplexity by position for a learned table (1024
-rows, of which 64 are trained), for RoPE and for no positions at all, and the learned
-table's rows before and after training. The text is the source of the running Python's
-standard library, split by file. Same seed, data and budget for all. Half an hour on one
-core; stopped, it goes on where it was. Digits vary with the Python version's text and the
-machine's arithmetic, verdicts should not.
+writes chapters/data/lengths.json. For each of three seeds: the byte perplexity by position
+of a decoder with a learned table of 1024 rows, of which 64 are trained, of the same one
+with its table cut to those 64, of one with RoPE and of one without positions; and of the
+RoPE model with other frequencies, without and with a short fine-tuning. Of the first seed
+also the table's rows and the attention weights. And the range of the lab's live
+experiment over eight seeds.
+
+The text is the source of the running Python's standard library, split by file. Same data
+and budget for all. An hour on two cores; stopped, it goes on where it was, from
+_build/lengths. One core for each training, so that the number of cores changes nothing.
+Digits vary with the Python version's text and the machine's arithmetic: `--compare FILE`
+says how far another result is from the stored one.
 """
 
 import argparse
+import copy
 import json
+import math
+import os
 import platform
-from itertools import pairwise
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass, replace
+from multiprocessing import get_context
 from pathlib import Path
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
+from tqdm import tqdm
 
+from lib import scaling
 from lib.decoder import Decoder, DecoderConfig
 from lib.files import write_atomically
-from lib.train import Training, TrainingConfig, resume, save, seeded, standard_library
+from lib.lab import experiment
+from lib.lengths import WINDOWS, Measured, loss_by_position, perplexities
+from lib.rope import inv_freq
+from lib.train import (
+    Training,
+    TrainingConfig,
+    resume,
+    save,
+    seeded,
+    standard_library,
+)
 
 ROOT = Path(__file__).parent.parent
 RESULT = ROOT / "chapters" / "data" / "lengths.json"
 CHECKPOINTS = ROOT / "_build" / "lengths"
-BINS = [0, 32, 64, 80, 96, 128, 256, 512, 1024]  # positions, each bin [start, next)
-TRAINED, LONGEST, BATCH, SEED = 64, 1024, 32, 0
-STEPS = 3000
+POSITIONS = ("learned", "rope", "none")
+TRAINED, LONGEST = 64, 1024
+BINS = (0, 32, 64, 80, 96, 128, 256, 512, 1024)  # positions, each bin [start, next)
+FINE = (1, 2, 4, 8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 96, 112, 128)
+FINE += (160, 192, 224, 256, 320, 384, 448, 512, 640, 768, 896, 1024)
+FACTOR = (
+    4  # texts of the stretched models are that many times as long as the training's
+)
+FINE_TUNING = TrainingConfig(
+    length=FACTOR * TRAINED, steps=200, batch=8, learning_rate=3e-4, warm_up=20
+)
+STRETCHES: dict[str, Callable[[int], Tensor]] = {
+    "unchanged": inv_freq,
+    "interpolation": lambda d_head: scaling.position_interpolation(d_head, FACTOR),
+    "NTK-aware": lambda d_head: scaling.ntk_aware(d_head, FACTOR),
+    "YaRN": lambda d_head: scaling.yarn(d_head, FACTOR, TRAINED),
+}
+WITHIN = 1.25  # so far outside the stored seeds' range a mean may be elsewhere
+SECTIONS = ("perplexity", "curves", "stretched", "tuned", "live")
+MAP_LENGTH, MAP_STEP = 128, 4  # of the attention maps
 
 
-def main() -> None:
+@dataclass(frozen=True)
+class Scope:
+    """How much is measured.
+
+    Seeds and steps of the long trainings, steps of the fine-tuning after them, seeds and
+    steps of the lab's live experiment, and texts read for each measurement.
+    """
+
+    seeds: int = 3
+    steps: int = 3000
+    fine_tuning_steps: int = 200
+    live_seeds: int = 8
+    live_steps: int = 600
+    windows: int = WINDOWS
+
+
+def main() -> int:
     parser = argparse.ArgumentParser(
-        description="Train three small decoders and measure them past their length."
+        description="Train small decoders and measure them past their length.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
+    for name, default in asdict(Scope()).items():
+        parser.add_argument(_option(name), type=int, default=default, metavar="N")
     parser.add_argument(
-        "--steps",
-        type=int,
-        default=STEPS,
-        help=f"training steps for each (default: {STEPS})",
+        "--output", type=Path, help=f"where to write (default: {RESULT.name})"
     )
+    parser.add_argument("--checkpoints", type=Path, default=CHECKPOINTS)
     parser.add_argument(
-        "--output",
-        type=Path,
-        help=f"where to write (default: chapters/data/{RESULT.name})",
+        "--compare", type=Path, metavar="FILE", help="compare a result with the stored"
     )
-    arguments = parser.parse_args()
-    steps, output = arguments.steps, arguments.output or RESULT
-    if steps < 1:
-        parser.error(f"--steps: got {steps}, want at least 1")
-    if steps != STEPS and arguments.output is None:
+    given = parser.parse_args()
+    if given.compare:
+        if not given.compare.is_file():
+            parser.error(f"{given.compare}: no such file")
+        return compare(Measured(RESULT), Measured(given.compare))
+    scope = Scope(**{name: getattr(given, name) for name in asdict(Scope())})
+    for name, value in asdict(scope).items():
+        if value < 1:
+            parser.error(f"{_option(name)}: got {value}, want at least 1")
+    if scope != Scope() and given.output is None:
         parser.error(
-            "a trial of other length needs --output: the chapters read the full run"
+            "a trial of other size needs --output: the chapters read the full run"
         )
-    text = standard_library()
-    result = {
-        "settings": {
+    try:
+        result = Measurement(scope, given.checkpoints).all()
+    except KeyboardInterrupt:
+        print("\nstopped; the same command goes on from there", file=sys.stderr)
+        return 130
+    write_atomically(given.output or RESULT, json.dumps(result) + "\n")
+    return 0
+
+
+def _option(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+# --- All of it ------------------------------------------------------------------------
+
+
+Found = dict[tuple[str, str], list]  # (section, method): perplexities of one seed
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What is run, one job for each seed and each kind of position."""
+
+    scope: Scope
+    checkpoints: Path
+
+    def all(self) -> dict:
+        """All that the chapters read."""
+        jobs = [
+            (job, position, seed)
+            for job, seeds in (
+                (self.measure, self.scope.seeds),
+                (self.measure_live, self.scope.live_seeds),
+            )
+            for seed in range(seeds)
+            for position in POSITIONS
+        ]
+        sections: dict[str, dict[str, list]] = {name: {} for name in SECTIONS}
+        for found in in_parallel(jobs):
+            for (section, method), row in found.items():
+                sections[section].setdefault(method, []).append(row)
+        return {
+            "settings": self.settings(),
+            "bins": BINS,
+            "fine": FINE,
+            **sections,
+            **self.looked_into(),
+        }
+
+    def settings(self) -> dict:
+        """What was run, and with what."""
+        config = DecoderConfig("rope", LONGEST)
+        return {
             "trained_length": TRAINED,
             "table_rows": LONGEST,
-            "steps": steps,
-            "batch": BATCH,
-            "seed": SEED,
-            "n_layers": DecoderConfig.n_layers,
-            "d": DecoderConfig.d,
-            "h": DecoderConfig.h,
+            "batch": TrainingConfig.batch,
+            "learning_rate": TrainingConfig.learning_rate,
+            **asdict(self.scope),
+            "fine_tuning_length": FINE_TUNING.length,
+            "fine_tuning_batch": FINE_TUNING.batch,
+            "fine_tuning_learning_rate": FINE_TUNING.learning_rate,
+            "n_layers": config.n_layers,
+            "d": config.d,
+            "h": config.h,
+            "factor": FACTOR,
+            "map_step": MAP_STEP,
+            "held_out_bytes": len(standard_library().held_out),
             "python": platform.python_version(),
             "torch": torch.__version__.split("+")[0],
             "machine": f"{platform.machine()} CPU",
-            "held_out_bytes": len(text.held_out),
-        },
-        "bins": BINS,
-        "perplexity": {},
-    }
-    budget = TrainingConfig(length=TRAINED, steps=steps, batch=BATCH, seed=SEED)
-    for position in ("learned", "rope", "none"):
-        config = DecoderConfig(position, max_position=LONGEST)
-        model = trained(Training(config, text, budget), f"{position}-{steps}-{SEED}")
+        }
+
+    def measure(self, position: str, seed: int) -> Found:
+        """Perplexities for each method that one long training gives."""
+        model = self.trained(position, seed)
+        found = rows(position, self.loss(model, LONGEST))
         if position == "learned":
-            result["untrained_rows"] = rows_of(seeded(config, SEED))
-            result["trained_rows"] = rows_of(model)
-        result["perplexity"][position] = perplexity_by_bin(model, text.held_out)
-        print(position, [round(value, 2) for value in result["perplexity"][position]])
-    write_atomically(output, json.dumps(result) + "\n")
+            found |= rows("cut", self.as_far_as_it_runs(cut(model, TRAINED)))
+        if position == "rope":
+            found |= self.stretched(model, seed)
+        return found
 
-
-def trained(training: Training, name: str) -> Decoder:
-    """The model after its training, which a checkpoint makes interruptible."""
-    path = CHECKPOINTS / f"{name}.pt"
-    if path.exists():
-        resume(training, path)
-    if not training.finished:
-        training.run(save=lambda: save(training, path), label=name)
-    return training.model.eval()
-
-
-@torch.inference_mode()
-def perplexity_by_bin(model: Decoder, text: Tensor, windows: int = 64) -> list[float]:
-    """exp of the mean loss of the bytes predicted at positions of each bin, over evenly spread windows."""
-    starts = torch.linspace(0, len(text) - LONGEST - 1, windows).long()
-    batch = text[starts[:, None] + torch.arange(LONGEST + 1)]
-    losses = [
-        F.cross_entropy(
-            model(part[:, :-1]).transpose(1, 2), part[:, 1:], reduction="none"
+    def measure_live(self, position: str, seed: int) -> Found:
+        """Perplexities of the lab's live experiment."""
+        run = experiment(
+            position,
+            seed=seed,
+            steps=self.scope.live_steps,
+            windows=self.scope.windows,
+            bar=tqdm,
         )
-        for part in batch.split(8)
-    ]
-    by_position = torch.cat(losses).mean(0)
-    return [by_position[a:b].mean().exp().item() for a, b in pairwise(BINS)]
+        return {("live", position): significant(run.perplexities)}
+
+    def looked_into(self) -> dict:
+        """Of the first seed: the learned table before and after training, and attention weights."""
+        models = {position: self.trained(position, 0) for position in POSITIONS}
+        return {
+            "untrained_rows": table(seeded(models["learned"].config, 0)),
+            "trained_rows": table(models["learned"]),
+            "attention": {name: attention(model) for name, model in models.items()},
+        }
+
+    def trained(self, position: str, seed: int) -> Decoder:
+        """A decoder trained on windows of TRAINED bytes; its checkpoint is kept."""
+        steps = self.scope.steps
+        config = TrainingConfig(length=TRAINED, steps=steps, seed=seed)
+        training = Training(
+            DecoderConfig(position, LONGEST), standard_library(), config
+        )
+        path = self.checkpoints / f"{position}-{steps}-{seed}.pt"
+        if path.exists():
+            resume(training, path)
+        if not training.finished:
+            label = f"{position}, seed {seed}"
+            training.run(save=lambda: save(training, path), label=label)
+        return training.model.eval()
+
+    def stretched(self, model: Decoder, seed: int) -> Found:
+        """The RoPE model with other frequencies, without and with a short fine-tuning on longer texts."""
+        found = {}
+        budget = replace(FINE_TUNING, steps=self.scope.fine_tuning_steps, seed=seed)
+        for name, frequencies in STRETCHES.items():
+            other = copy.deepcopy(model)
+            other.freqs_cis = scaling.precompute_scaled(
+                frequencies(model.config.d_head),
+                LONGEST,
+                scaling.yarn_attention_factor(FACTOR) if name == "YaRN" else 1.0,
+            )
+            loss = self.loss(other, LONGEST)
+            found["stretched", name] = significant(perplexities(loss, FINE))
+            tuning = Training(other.train(), standard_library(), budget)
+            tuning.run(label=f"{name}, seed {seed}")
+            loss = self.loss(other.eval(), LONGEST)
+            found["tuned", name] = significant(perplexities(loss, FINE))
+        return found
+
+    def as_far_as_it_runs(self, model: Decoder) -> Tensor:
+        """Its loss by position up to the last one that it has a row for: one more must be refused."""
+        rows = model.config.max_position
+        try:
+            self.loss(model, rows + 1)
+        except IndexError:
+            return self.loss(model, rows)
+        raise AssertionError(f"a table of {rows} rows had one more")
+
+    def loss(self, model: Decoder, length: int) -> Tensor:
+        """By position, always on the same pieces of text."""
+        held_out = standard_library().held_out
+        return loss_by_position(model, held_out, length, self.scope.windows, LONGEST)
 
 
-def rows_of(model: Decoder) -> list[list[float]]:
-    """The first TRAINED rows of the learned table, rounded: they are stored as text."""
-    return [
-        [round(value, 4) for value in row] for row in model.positions[:TRAINED].tolist()
-    ]
+def in_parallel(jobs: list[tuple]) -> Iterator[Found]:
+    """What each job gives, in the order of the jobs; as many run at once as there are cores."""
+    pool = ProcessPoolExecutor(
+        os.cpu_count(),
+        mp_context=get_context("spawn"),
+        initializer=torch.set_num_threads,
+        initargs=(1,),
+    )
+    try:
+        waiting = [pool.submit(*job) for job in jobs]
+        finished = as_completed(waiting)
+        for done in tqdm(finished, total=len(jobs), unit="run", disable=None):
+            done.result()  # raises at once what went wrong
+        yield from (job.result() for job in waiting)
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+# --- One decoder ----------------------------------------------------------------------
+
+
+def cut(model: Decoder, rows: int) -> Decoder:
+    """The same decoder with no more than its table's first rows."""
+    short = Decoder(replace(model.config, max_position=rows))
+    weights = model.state_dict()
+    weights["positions.weight"] = weights["positions.weight"][:rows]
+    short.load_state_dict(weights)
+    return short.eval()
+
+
+def attention(model: Decoder) -> list:
+    """Mean over heads and texts: [n_layers, MAP_LENGTH / MAP_STEP, the same].
+
+    The queries of a step are averaged, the weights on the keys of a step added.
+    """
+    held_out = standard_library().held_out
+    starts = torch.linspace(0, len(held_out) - MAP_LENGTH, 64).long()
+    ids = held_out[starts[:, None] + torch.arange(MAP_LENGTH)]
+    maps = model.attention_maps(ids).mean(dim=(1, 2))
+    steps = maps.unflatten(-1, (-1, MAP_STEP)).sum(-1)
+    steps = steps.unflatten(-2, (-1, MAP_STEP)).mean(-2)
+    return [[rounded(row, 3) for row in layer] for layer in steps.tolist()]
+
+
+def table(model: Decoder) -> list[list[float]]:
+    """The first TRAINED rows of a learned table."""
+    return [rounded(row, 4) for row in model.positions[:TRAINED].tolist()]
+
+
+# --- Numbers for the file -------------------------------------------------------------
+
+
+def rows(method: str, loss: Tensor) -> Found:
+    """The perplexities in coarse and in fine bins."""
+    return {
+        ("perplexity", method): significant(perplexities(loss, BINS)),
+        ("curves", method): significant(perplexities(loss, FINE)),
+    }
+
+
+def significant(values: list[float], digits: int = 4) -> list[float | None]:
+    """Rounded; null for NaN, which JSON has not."""
+    return [None if math.isnan(x) else float(f"{x:.{digits}g}") for x in values]
+
+
+def rounded(values: list[float], places: int = 4) -> list[float]:
+    return [round(value, places) for value in values]
+
+
+# --- Two results ----------------------------------------------------------------------
+
+
+def compare(stored: Measured, other: Measured) -> int:
+    """Print how far the other's means are outside the stored seeds' range; 1 when one is farther than WITHIN."""
+    farthest = 1.0
+    for section in SECTIONS:
+        for method, runs in getattr(stored, section).items():
+            off = runs.beyond(getattr(other, section)[method].mean)
+            farthest = max(farthest, off)
+            where = "inside" if off == 1 else f"outside by a factor of {off:.2f}"
+            print(f"{section:<10}  {method:<13}  {where}")
+    verdict = "reproduced" if farthest <= WITHIN else "not reproduced"
+    print(f"{verdict}: {farthest:.2f} times outside the range, {WITHIN} is allowed")
+    return int(farthest > WITHIN)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,0 +1,139 @@
+"""How good a decoder is at each position of a text, and the stored measurement that the chapters draw.
+
+Perplexity is exp of the mean loss in nats: among how many bytes the model is in effect
+choosing. 1 is perfect, 256 is knowing nothing.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from lib.checks import as_int
+from lib.decoder import Decoder
+
+WINDOWS = 256  # texts read, evenly spread over what was held out
+
+
+@torch.inference_mode()
+def loss_by_position(
+    model: Decoder,
+    text: Tensor,
+    length: int,
+    windows: int = WINDOWS,
+    room: int | None = None,
+) -> Tensor:
+    """Mean loss, float64 [length] in nats, of the byte that follows each position.
+
+    text [N], of which `windows` pieces are read, each from its own start, as positions
+    0 .. length - 1. room: bytes that fit after each start, `length` unless given; with
+    the same room a shorter reading reads the same pieces as a longer one. Raises
+    ValueError when the text is shorter, and IndexError or ValueError where the model's
+    table ends.
+    """
+    as_int("windows", windows, at_least=1)
+    as_int("length", length, at_least=1)
+    room = length if room is None else as_int("room", room, at_least=length)
+    if len(text) <= room:
+        raise ValueError(f"text: got {len(text)} bytes, want more than {room}")
+    starts = torch.linspace(0, len(text) - room - 1, windows).long()
+    batch = text[starts[:, None] + torch.arange(length + 1)]
+    losses = [
+        F.cross_entropy(
+            model(part[:, :-1]).transpose(1, 2), part[:, 1:], reduction="none"
+        )
+        for part in batch.split(8)
+    ]
+    return torch.cat(losses).double().mean(0)
+
+
+def perplexities(loss: Tensor, edges: Sequence[int]) -> list[float]:
+    """exp of the mean loss in each bin edges[j] .. edges[j + 1] - 1; NaN where the losses end before it does."""
+    return [
+        loss[a:b].mean().exp().item() if b <= len(loss) else float("nan")
+        for a, b in pairwise(edges)
+    ]
+
+
+# --- The stored measurement -----------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Runs:
+    """What several seeds gave: perplexities [seeds, bins], NaN where the model cannot run."""
+
+    by_seed: Tensor
+
+    @property
+    def mean(self) -> Tensor:
+        """[bins], float64, as the two others."""
+        return self.by_seed.mean(0)
+
+    @property
+    def lowest(self) -> Tensor:
+        return self.by_seed.amin(0)
+
+    @property
+    def highest(self) -> Tensor:
+        return self.by_seed.amax(0)
+
+    def beyond(self, values: Tensor | Sequence[float]) -> float:
+        """By what factor the farthest of these perplexities [bins] is outside the range; 1 when all are inside."""
+        values = torch.as_tensor(values, dtype=torch.float64)
+        outside = torch.maximum(values / self.highest, self.lowest / values)
+        return outside.nan_to_num(1.0).clamp(min=1).max().item()
+
+
+class Measured:
+    """The file that `python -m tools.measure_lengths` writes.
+
+    settings: what was run, with what. bins, fine: edges of positions, coarse and fine.
+    perplexity, curves: {method: Runs} in the coarse and in the fine bins, for
+    "learned" (a row for every position), "cut" (only rows that were trained), "rope",
+    "none". stretched, tuned: the same in fine bins for the RoPE models with other
+    frequencies, without and with fine-tuning, {scaling: Runs}. live: {position: Runs} of
+    `lib.lab.experiment`, in its bins. trained_rows, untrained_rows [length, d]: a learned
+    table. attention: {position: [n_layers, T / map_step, the same]}, means over heads,
+    for queries and keys in steps of settings["map_step"] positions.
+    """
+
+    def __init__(self, path: Path | str = "data/lengths.json") -> None:
+        stored = json.loads(Path(path).read_text())
+        self.settings: dict = stored["settings"]
+        self.bins, self.fine = tuple(stored["bins"]), tuple(stored["fine"])
+        self.perplexity = _runs(stored["perplexity"])
+        self.curves = _runs(stored["curves"])
+        self.stretched, self.tuned = _runs(stored["stretched"]), _runs(stored["tuned"])
+        self.live = _runs(stored["live"])
+        self.trained_rows, self.untrained_rows = (
+            torch.tensor(stored[name], dtype=torch.float64)
+            for name in ("trained_rows", "untrained_rows")
+        )
+
+        self.attention = {
+            position: torch.tensor(layers, dtype=torch.float64)
+            for position, layers in stored["attention"].items()
+        }
+
+    def at(self, start: int) -> dict[str, float]:
+        """Each method's mean perplexity in the coarse bin that starts at that position."""
+        n = self.bins.index(start)
+        return {name: runs.mean[n].item() for name, runs in self.perplexity.items()}
+
+
+def _runs(stored: Mapping[str, list]) -> dict[str, Runs]:
+    """JSON has no NaN: null stands for it."""
+    return {
+        name: Runs(
+            torch.tensor(
+                [[float("nan") if x is None else x for x in row] for row in rows],
+                dtype=torch.float64,
+            )
+        )
+        for name, rows in stored.items()
+    }

@@ -1,0 +1,62 @@
+"""lib/lab.py: an experiment is what its arguments say."""
+
+import pytest
+import torch
+from tqdm import tqdm
+
+from lib import lab
+from lib.lab import edges, experiment
+from lib.train import Text, as_ids
+
+SOURCE = b"def twice(x):\n    return 2 * x\n\n\n" * 60
+TINY = {"steps": 3, "length": 8, "batch": 2, "text": Text(*[as_ids(SOURCE)] * 2, "x")}
+
+
+def quiet(*args, **options):
+    return tqdm(*args, **{**options, "disable": True})
+
+
+def run(position="rope", **changes):
+    return experiment(position, **(TINY | {"bar": quiet} | changes))
+
+
+@pytest.mark.parametrize("position", ["learned", "rope", "none"])
+def test_every_position_can_be_read_eight_times_as_far_as_it_was_trained(position):
+    trained = run(position)
+    assert trained.model.config.position == position
+    assert trained.loss.shape == (64,) and torch.isfinite(trained.loss).all()
+    assert trained.edges == (4, 8, 10, 16, 32, 64)
+    assert len(trained.perplexities) == 5
+
+
+def test_what_is_asked_for_reaches_the_model():
+    config = run(base=500.0, d_head=4, h=3, n_layers=1).model.config
+    assert (config.base, config.d, config.h, config.n_layers) == (500.0, 12, 3, 1)
+    assert config.d_head == 4
+
+
+def test_a_seed_decides_the_result_and_the_threads_are_given_back():
+    threads = torch.get_num_threads()
+    first, again, other = run(seed=1), run(seed=1), run(seed=2)
+    assert torch.equal(first.loss, again.loss)
+    assert not torch.equal(first.loss, other.loss)
+    with pytest.raises(ValueError, match="d_head"):
+        run(d_head=3)
+    assert torch.get_num_threads() == threads
+
+
+def test_ratios_compare_with_the_second_half_of_the_trained_range():
+    loss = torch.zeros(64, dtype=torch.float64)
+    loss[8:10], loss[32:] = torch.tensor(2.0).log(), torch.tensor(5.0).log()
+    trained = lab.Trained(None, 8, loss)
+    assert trained.ratios == pytest.approx({"just past": 2, "far past": 5})
+
+
+def test_bins_double_past_the_trained_length():
+    assert edges(32) == (16, 32, 40, 64, 128, 256)
+
+
+@pytest.mark.parametrize("length", [3, 0])
+def test_a_training_too_short_for_the_bins_is_refused(length):
+    with pytest.raises(ValueError, match=f"length: got {length}, want at least 4"):
+        run(length=length)

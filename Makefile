@@ -36,7 +36,7 @@ site: $(READY) $(FRESH_RUN) $(FRESH_PAGE)
 	  echo; echo "The book was not built. The messages above name the file and the cell or line."; exit 1; }
 
 # The chapters import lib/ and read data/, which the execution cache does not look at: newer ones empty it.
-$(FRESH_RUN): $(READY) $(wildcard lib/*.* chapters/data/*)
+$(FRESH_RUN): $(READY) $(wildcard lib/*.* lib/data/*)
 	@rm -rf _build/.jupyter_cache _build/.doctrees && mkdir -p _build && touch $@
 
 # Sphinx does not look at its local extensions either, nor at style sheets when no page has changed.

@@ -364,14 +364,17 @@ def measured_lengths(measured: Measured) -> Explorer:
     The sentence says mean and range there, and how many times the perplexity inside the trained range that is.
     """
     labels = {label: name for name, label in METHODS.items()}
-    edges, trained_length = np.array(measured.fine), measured.settings["trained_length"]
-    bins = list(pairwise(measured.bins))
+    edges, trained_length = (
+        np.array(measured.fine_edges),
+        measured.settings["trained_length"],
+    )
+    bins = list(pairwise(measured.coarse_edges))
     ranges = {f"{start} to {end - 1}": (start, end) for start, end in bins}
-    seeds = len(next(iter(measured.curves.values())).by_seed)
+    seeds = len(next(iter(measured.fine.values())).by_seed)
     with new_figure(400, 286) as figure:
         write(figure, 2, 12, "byte perplexity (1 is perfect)", color=MUTED)
         axes = perplexity_axes(figure, 36, edges, trained_length)
-        for runs in measured.curves.values():
+        for runs in measured.fine.values():
             axes.plot(bin_centres(edges), runs.mean.numpy(), color=GRID, lw=1.25)
         axes.set_ylim(2.5, 100)
         axes.set_yticks([3, 5, 10, 20, 50, 100], ["3", "5", "10", "20", "50", "100"])
@@ -387,10 +390,10 @@ def measured_lengths(measured: Measured) -> Explorer:
     def values(method, positions):
         """[seeds] in that range of positions."""
         n = bins.index(ranges[positions])
-        return measured.perplexity[labels[method]].by_seed[:, n].numpy()
+        return measured.coarse[labels[method]].by_seed[:, n].numpy()
 
     def update(method, positions):
-        runs = measured.curves[labels[method]]
+        runs = measured.fine[labels[method]]
         for line, row in zip(seed_lines, runs.by_seed.numpy(), strict=True):
             line.set_data(bin_centres(edges), row)
         curve.set_data(bin_centres(edges), runs.mean.numpy())
@@ -470,7 +473,7 @@ def attention_by_layer(
                 )
             told.append(share)
         nearest = (
-            f"the nearest {2 * step} positions"
+            f"a query's own {step} positions and the {step} before"
             if step > 1
             else "itself and the byte before"
         )

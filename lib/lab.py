@@ -76,7 +76,18 @@ def experiment(
     on one core. Raises as DecoderConfig, TrainingConfig and Training do.
     """
     longest = FAR * as_int("length", length, at_least=4)
-    text = text or standard_library()
+    for name, value in (("d_head", d_head), ("h", h), ("windows", windows)):
+        as_int(name, value, at_least=1)
+    text = standard_library() if text is None else text
+    if not isinstance(text, Text):
+        raise TypeError(
+            f"text: got {type(text).__name__}, want a Text, as lib.train.text_of makes it"
+        )
+    if len(text.held_out) <= longest:
+        raise ValueError(
+            f"text.held_out: got {len(text.held_out)} bytes, a tenth of the text, want more "
+            f"than {FAR} * length = {longest}"
+        )
     config = DecoderConfig(
         position, longest, d=h * d_head, h=h, n_layers=n_layers, base=base
     )

@@ -17,6 +17,8 @@ from torch.nn import functional as F
 from lib.checks import as_int
 from lib.decoder import Decoder
 
+STORED = Path(__file__).parent / "data" / "lengths.json"
+WITHIN = 1.25  # so far outside the stored seeds' range another result may be
 WINDOWS = 256  # texts read, evenly spread over what was held out
 
 
@@ -83,31 +85,44 @@ class Runs:
         return self.by_seed.amax(0)
 
     def beyond(self, values: Tensor | Sequence[float]) -> float:
-        """By what factor the farthest of these perplexities [bins] is outside the range; 1 when all are inside."""
+        """By what factor the farthest of these perplexities [bins] is outside the range; 1 when all are inside.
+
+        Where one side cannot run and the other can, infinity.
+        """
         values = torch.as_tensor(values, dtype=torch.float64)
         outside = torch.maximum(values / self.highest, self.lowest / values)
-        return outside.nan_to_num(1.0).clamp(min=1).max().item()
+        missing = values.isnan(), self.mean.isnan()
+        outside[missing[0] & missing[1]] = 1.0
+        outside[missing[0] ^ missing[1]] = float("inf")
+        return outside.clamp(min=1).max().item()
 
 
 class Measured:
     """The file that `python -m tools.measure_lengths` writes.
 
-    settings: what was run, with what. bins, fine: edges of positions, coarse and fine.
-    perplexity, curves: {method: Runs} in the coarse and in the fine bins, for
-    "learned" (a row for every position), "cut" (only rows that were trained), "rope",
-    "none". stretched, tuned: the same in fine bins for the RoPE models with other
-    frequencies, without and with fine-tuning, {scaling: Runs}. live: {position: Runs} of
-    `lib.lab.experiment`, in its bins. trained_rows, untrained_rows [length, d]: a learned
-    table. attention: {position: [n_layers, T / map_step, the same]}, means over heads,
-    for queries and keys in steps of settings["map_step"] positions.
+    settings: what was run, with what. coarse_edges, fine_edges: of bins of positions.
+    coarse, fine: {method: Runs} in these bins, for "learned" (a row for every position),
+    "cut" (only rows that were trained), "rope" and "none". stretched, tuned:
+    {scaling: Runs} in fine bins for the RoPE models with other frequencies, without and
+    with fine-tuning. live: {position: Runs} of `lib.lab.experiment`, in its bins.
+    Of the first seed: trained_rows, untrained_rows [length, d] of the learned table, and
+    attention {position: [n_layers, T / map_step, the same]}, means over heads, for
+    queries and keys in steps of settings["map_step"] positions.
+    Raises FileNotFoundError, or ValueError when the file is no such measurement.
     """
 
-    def __init__(self, path: Path | str = "data/lengths.json") -> None:
-        stored = json.loads(Path(path).read_text())
+    def __init__(self, path: Path = STORED) -> None:
+        try:
+            self._read(json.loads(path.read_text()))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"{path}: no measurement of this program") from error
+
+    def _read(self, stored: dict) -> None:
         self.settings: dict = stored["settings"]
-        self.bins, self.fine = tuple(stored["bins"]), tuple(stored["fine"])
-        self.perplexity = _runs(stored["perplexity"])
-        self.curves = _runs(stored["curves"])
+        self.coarse_edges, self.fine_edges = (
+            tuple(stored[name]) for name in ("coarse_edges", "fine_edges")
+        )
+        self.coarse, self.fine = _runs(stored["coarse"]), _runs(stored["fine"])
         self.stretched, self.tuned = _runs(stored["stretched"]), _runs(stored["tuned"])
         self.live = _runs(stored["live"])
         self.trained_rows, self.untrained_rows = (
@@ -122,8 +137,15 @@ class Measured:
 
     def at(self, start: int) -> dict[str, float]:
         """Each method's mean perplexity in the coarse bin that starts at that position."""
-        n = self.bins.index(start)
-        return {name: runs.mean[n].item() for name, runs in self.perplexity.items()}
+        n = self.coarse_edges.index(start)
+        return {name: runs.mean[n].item() for name, runs in self.coarse.items()}
+
+    def times(self, method: str, start: int) -> Tensor:
+        """[seeds]: how many times the perplexity of the trained range's second half it has there."""
+        inside = self.settings["trained_length"] // 2
+        there, here = (self.coarse_edges.index(edge) for edge in (start, inside))
+        runs = self.coarse[method].by_seed
+        return runs[:, there] / runs[:, here]
 
 
 def _runs(stored: Mapping[str, list]) -> dict[str, Runs]:

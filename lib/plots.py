@@ -530,7 +530,7 @@ def table_rows(trained: Numbers, untrained: Numbers, far: int = 32) -> Picture:
 
 
 def table_values(trained: Numbers, untrained: Numbers) -> Picture:
-    """Two position tables as they are: a row of tiles for each position, a column for each dimension.
+    """Two position tables as they are: positions downwards, dimensions across.
 
     trained, untrained [rows, d]. Shows at most 32 evenly spread rows and the first 24 dimensions, both tables on
     one scale, the largest absolute value drawn.
@@ -555,7 +555,7 @@ def table_values(trained: Numbers, untrained: Numbers) -> Picture:
     spreads = ", ".join(f"{name} {_say(table.std())}" for name, table in tables.items())
     return Picture(
         figure,
-        f"Two position tables, a row for each position. Standard deviation of all values: {spreads}. Down a "
+        f"Two position tables, positions downwards. Standard deviation of all values: {spreads}. Down a "
         f"column, neighbouring rows of the trained table differ by {_say(_mean_step(tables['trained']))} of that "
         f"on average, those of the untrained one by {_say(_mean_step(tables['untrained']))}.",
     )

@@ -31,7 +31,8 @@ def ntk_base(d_head: int, factor: float, base: float = rope.BASE) -> float:
     Source: Peng et al., arXiv 2309.00071, section 3.1: base * s^(d / (d - 2)). Raises
     ValueError for a head of one pair, which is fastest and slowest in one.
     """
-    if as_int("d_head", d_head, at_least=1) == 2:
+    rope.inv_freq(d_head, base)  # refuses what is no head or no base
+    if as_int("d_head", d_head) == 2:
         raise ValueError("d_head: got 2, want at least 4: two pairs or more")
     return base * _as_factor(factor) ** (d_head / (d_head - 2))
 

@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cache
+from numbers import Real
 from pathlib import Path
 
 import torch
@@ -57,12 +58,14 @@ def standard_library() -> Text:
     return text_of(sorted(Path(sysconfig.get_paths()["stdlib"]).glob("*.py")))
 
 
-def text_of(files: Sequence[Path]) -> Text:
+def text_of(files: Sequence[Path | str]) -> Text:
     """The files' bytes, every tenth file held out; of fewer than ten files, the last tenth of all bytes.
 
     Raises FileNotFoundError or IsADirectoryError for what is no file, and ValueError
     when there is no text in them.
     """
+    if isinstance(files, str | Path):
+        raise TypeError(f"files: got {str(files)!r}, want a list of files")
     contents = [Path(file).read_bytes() for file in files]
     if len(contents) >= EVERY_TENTH:
         train = b"".join(c for n, c in enumerate(contents) if n % EVERY_TENTH)
@@ -103,12 +106,21 @@ class TrainingConfig:
         for name in ("length", "steps", "batch"):
             as_int(name, getattr(self, name), at_least=1)
         as_int("warm_up", self.warm_up, at_least=0)
+        for name in ("learning_rate", "weight_decay"):
+            _require_rate(name, getattr(self, name))
         as_int("seed", self.seed)
 
     def learning_rate_at(self, step: int) -> float:
         rising = (step + 1) / (min(self.warm_up, self.steps // 2) + 1)
         falling = 0.5 * (1 + math.cos(math.pi * step / self.steps))
         return self.learning_rate * min(rising, falling)
+
+
+def _require_rate(name: str, value: float) -> None:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name}: got {value!r}, want a number")
+    if not 0 <= value < math.inf:
+        raise ValueError(f"{name}: got {value}, want a finite number of at least 0")
 
 
 class Training:
@@ -220,15 +232,25 @@ class Training:
 
     def load(self, state: dict) -> None:
         """Go on from a state. Raises ValueError when it is that of another run."""
-        for key, mine in self._identity().items():
-            if state[key] != mine:
-                raise ValueError(
-                    f"{key}: the checkpoint has {state[key]}, this run has {mine}"
-                )
+        for name, theirs, mine in _differences(state, self._identity()):
+            raise ValueError(
+                f"{name}: the checkpoint has {theirs}, this run has {mine}"
+            )
         self.model.load_state_dict(state["model"])
         self._optimizer.load_state_dict(state["optimizer"])
         self._windows.set_state(state["windows"])
         self.steps_done, self.losses = state["steps_done"], list(state["losses"])
+
+
+def _differences(theirs: dict, mine: dict) -> Iterator[tuple]:
+    """(name, theirs, mine) of all that differs in `mine`, the names of a dict's own with its name before them."""
+    for name, value in mine.items():
+        other = theirs.get(name)
+        if isinstance(value, dict) and isinstance(other, dict):
+            for inner, *values in _differences(other, value):
+                yield f"{name}.{inner}", *values
+        elif other != value:
+            yield name, other, value
 
 
 @contextmanager
@@ -308,7 +330,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m lib.train",
         description="Train a small decoder on text. A second call goes on where the first was stopped.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     defaults = TrainingConfig()
     parser.add_argument("position", choices=("learned", "rope", "none"))
@@ -319,19 +340,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
         metavar="FILE",
         help="text to learn from (default: the standard library's source)",
     )
-    parser.add_argument("--steps", type=int, default=defaults.steps)
-    parser.add_argument("--length", type=int, default=defaults.length)
-    parser.add_argument("--batch", type=int, default=defaults.batch)
-    parser.add_argument("--seed", type=int, default=defaults.seed)
-    parser.add_argument(
-        "--rows", type=int, default=1024, help="rows of the learned or rotation table"
-    )
+    for name, value, meaning in (
+        ("steps", defaults.steps, "of the whole run"),
+        ("length", defaults.length, "bytes in a window"),
+        ("batch", defaults.batch, "windows in a step"),
+        ("seed", defaults.seed, "of the first weights and of the windows"),
+        ("rows", 1024, "of the learned or the rotation table"),
+    ):
+        parser.add_argument(
+            f"--{name}",
+            type=int,
+            default=value,
+            metavar="N",
+            help=f"{meaning} (default: {value})",
+        )
     parser.add_argument(
         "--checkpoint",
         type=Path,
+        metavar="FILE",
         help="(default: _build/checkpoints/POSITION-SEED.pt)",
     )
     given = parser.parse_args(arguments)
+    if given.position != "none" and given.length > given.rows:
+        parser.error(
+            f"--length: got {given.length}, want at most --rows = {given.rows}"
+        )
     path = given.checkpoint or CHECKPOINTS / f"{given.position}-{given.seed}.pt"
     try:
         text = text_of(given.text) if given.text else standard_library()

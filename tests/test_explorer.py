@@ -76,7 +76,7 @@ def course():
 
 
 def measured():
-    return Measured(ROOT / "chapters" / "data" / "lengths.json")
+    return Measured()
 
 
 def measured_maps():
@@ -490,8 +490,8 @@ def test_the_example_of_the_docstring_runs():
 def test_the_measured_lengths_are_those_of_the_file():
     explorer, stored = explorers.measured_lengths(measured()), measured()
     explorer.method, explorer.positions = "RoPE", "512 to 1023"
-    runs, seeds = stored.perplexity["rope"].by_seed, stored.settings["seeds"]
-    far, inside = (runs[:, stored.bins.index(start)] for start in (512, 32))
+    runs, seeds = stored.coarse["rope"].by_seed, stored.settings["seeds"]
+    far, inside = (runs[:, stored.coarse_edges.index(start)] for start in (512, 32))
     assert explorer.sentence == (
         f"RoPE, positions 512 to 1023: byte perplexity {far.mean():.1f}, the {seeds} seeds "
         f"from {far.min():.1f} to {far.max():.1f}. That is {far.mean() / inside.mean():.1f} "
@@ -539,7 +539,7 @@ def test_the_sentence_says_how_near_attention_stays():
     inside = sum(2 / (n + 1) for n in (1, 2, 3)) / 3
     past = sum(2 / (n + 1) for n in (4, 5, 6, 7)) / 4
     assert explorer.sentence == (
-        "Layer 1 of 1. Share of attention that goes to the nearest 4 positions: "
+        "Layer 1 of 1. Share of attention that goes to a query's own 2 positions and the 2 before: "
         f"even {inside:.0%}, past the trained length {past:.0%}; "
         "own 100%, past the trained length 100%."
     )

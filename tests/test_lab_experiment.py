@@ -56,6 +56,25 @@ def test_bins_double_past_the_trained_length():
     assert edges(32) == (16, 32, 40, 64, 128, 256)
 
 
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"h": 0}, ValueError, "h: got 0, want at least 1"),
+        ({"d_head": 2.5}, TypeError, r"d_head: got 2.5 \(float\), want an int"),
+        ({"windows": 0}, ValueError, "windows: got 0"),
+        ({"learning_rate": "a"}, TypeError, "learning_rate: got 'a', want a number"),
+        ({"text": "some"}, TypeError, "text: got str, want a Text"),
+        ({"length": 2000}, ValueError, r"text.held_out: got \d+ bytes.*= 16000"),
+    ],
+)
+def test_what_cannot_be_run_is_named_before_anything_is_trained(change, error, message):
+    def never(*_, **__):
+        pytest.fail("a training began")
+
+    with pytest.raises(error, match=message):
+        run(**change, bar=never)
+
+
 @pytest.mark.parametrize("length", [3, 0])
 def test_a_training_too_short_for_the_bins_is_refused(length):
     with pytest.raises(ValueError, match=f"length: got {length}, want at least 4"):

@@ -9,15 +9,12 @@ import torch
 from torch.nn import functional as F
 
 from lib.decoder import Decoder, DecoderConfig
-from lib.lengths import Measured, Runs, loss_by_position, perplexities
-from tests.chapters import ROOT
-
-STORED = ROOT / "chapters" / "data" / "lengths.json"
+from lib.lengths import STORED, Measured, Runs, loss_by_position, perplexities
 
 
 @pytest.fixture(scope="module")
 def measured():
-    return Measured(STORED)
+    return Measured()
 
 
 def decoder(position="learned", max_position=16):
@@ -87,7 +84,14 @@ def test_runs_know_their_mean_and_range():
 
 @pytest.mark.parametrize(
     ("values", "beyond"),
-    [([2, 4.5, math.nan], 1), ([6, 5, 1], 2), ([1, 2, 1], 2), ([3.3, 10, 1], 2)],
+    [
+        ([2, 4.5, math.nan], 1),
+        ([6, 5, math.nan], 2),
+        ([1, 2, math.nan], 2),
+        ([3.3, 10, math.nan], 2),
+        ([2, 4.5, 1], math.inf),  # it ran where the stored ones could not
+        ([2, math.nan, math.nan], math.inf),
+    ],
 )
 def test_values_outside_the_range_are_measured_by_their_factor(values, beyond):
     runs = Runs(torch.tensor([[1.0, 5.0, math.nan], [3.0, 4.0, math.nan]]))
@@ -107,24 +111,24 @@ def test_it_says_what_was_run(measured):
 def test_every_method_has_a_row_of_every_bin_for_every_seed(measured):
     seeds, live = measured.settings["seeds"], measured.settings["live_seeds"]
     methods = {"learned", "cut", "rope", "none"}
-    assert measured.perplexity.keys() == measured.curves.keys() == methods
+    assert measured.coarse.keys() == measured.fine.keys() == methods
     assert measured.stretched.keys() == measured.tuned.keys()
-    for runs in measured.perplexity.values():
-        assert runs.by_seed.shape == (seeds, len(measured.bins) - 1)
-    for section in (measured.curves, measured.stretched, measured.tuned):
+    for runs in measured.coarse.values():
+        assert runs.by_seed.shape == (seeds, len(measured.coarse_edges) - 1)
+    for section in (measured.fine, measured.stretched, measured.tuned):
         for runs in section.values():
-            assert runs.by_seed.shape == (seeds, len(measured.fine) - 1)
+            assert runs.by_seed.shape == (seeds, len(measured.fine_edges) - 1)
     assert {len(runs.by_seed) for runs in measured.live.values()} == {live}
 
 
 def test_the_seeds_differ(measured):
-    for runs in [*measured.perplexity.values(), *measured.live.values()]:
+    for runs in [*measured.coarse.values(), *measured.live.values()]:
         assert (runs.highest > runs.lowest)[~runs.mean.isnan()].all()
 
 
 def test_a_cut_table_is_the_same_model_inside_and_has_nothing_past_it(measured):
-    past = torch.tensor(measured.bins[1:]) > measured.settings["trained_length"]
-    cut, whole = (measured.perplexity[name].by_seed for name in ("cut", "learned"))
+    past = torch.tensor(measured.coarse_edges[1:]) > measured.settings["trained_length"]
+    cut, whole = (measured.coarse[name].by_seed for name in ("cut", "learned"))
     assert cut[:, past].isnan().all() and not whole.isnan().any()
     torch.testing.assert_close(cut[:, ~past], whole[:, ~past], rtol=0.001, atol=0)
 
@@ -132,7 +136,7 @@ def test_a_cut_table_is_the_same_model_inside_and_has_nothing_past_it(measured):
 def test_unchanged_frequencies_are_the_rope_model_itself(measured):
     torch.testing.assert_close(
         measured.stretched["unchanged"].by_seed,
-        measured.curves["rope"].by_seed,
+        measured.fine["rope"].by_seed,
         rtol=0.002,  # four digits are kept
         atol=0,
     )
@@ -147,6 +151,24 @@ def test_attention_weights_are_shares_of_one(measured):
             atol=0.02,
         )
         assert (maps.triu(1) == 0).all()
+
+
+def test_times_compare_with_the_second_half_of_the_trained_range(measured):
+    runs, edges = measured.coarse["rope"].by_seed, measured.coarse_edges
+    expected = runs[:, edges.index(512)] / runs[:, edges.index(32)]
+    assert torch.equal(measured.times("rope", 512), expected)
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[1]", '{"settings": 1}'])
+def test_a_file_that_is_no_measurement_is_named(tmp_path, content):
+    path = tmp_path / "other.json"
+    path.write_text(content)
+    with pytest.raises(
+        ValueError, match=r"other\.json: no measurement of this program"
+    ):
+        Measured(path)
+    with pytest.raises(FileNotFoundError, match="nothing"):
+        Measured(tmp_path / "nothing.json")
 
 
 def test_json_has_no_nan():

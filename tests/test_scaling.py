@@ -137,7 +137,11 @@ def test_a_factor_that_is_none_is_refused(factor, error, came):
 
 
 def test_other_bad_arguments_are_refused():
-    assert_refused(lambda: ntk_base(2, 4), ValueError, "d_head", "2")
+    for d_head in (2, 1, 7, -4):
+        assert_refused(
+            lambda n=d_head: ntk_base(n, 4), ValueError, "d_head", f"{d_head}"
+        )
+    assert_refused(lambda: ntk_base(8, 4, base=-1), ValueError, "base", "-1")
     assert_refused(lambda: yarn(8, 4, 0), ValueError, "trained_length", "0")
     assert_refused(lambda: yarn(8, 4, 64, turns=(2, 2)), ValueError, "turns", "(2, 2)")
     assert_refused(

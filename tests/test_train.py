@@ -171,8 +171,16 @@ def wait_for(condition, seconds=120):
 @pytest.mark.parametrize(
     ("config", "budget", "message"),
     [
-        (DecoderConfig("none", 16, d=16, h=2, n_layers=1), BUDGET, "decoder: the"),
-        (TINY, TrainingConfig(16, 12, 4, warm_up=2, seed=9), "training: the"),
+        (
+            DecoderConfig("none", 16, d=16, h=2, n_layers=1),
+            BUDGET,
+            "decoder.position: the checkpoint has rope, this run has none",
+        ),
+        (
+            TINY,
+            TrainingConfig(16, 12, 4, warm_up=2, seed=9),
+            "training.seed: the checkpoint has 3, this run has 9",
+        ),
     ],
 )
 def test_the_checkpoint_of_another_run_is_refused(tmp_path, config, budget, message):
@@ -221,6 +229,21 @@ def test_no_text_is_an_error(tmp_path, content):
         text_of([tmp_path / "x.txt"])
 
 
+def test_one_path_is_no_list_of_files(tmp_path):
+    for path in (tmp_path / "x.txt", "x.txt"):
+        with pytest.raises(TypeError, match=r"files: got '.*x\.txt', want a list"):
+            text_of(path)
+
+
+@pytest.mark.parametrize(
+    ("rate", "error"), [("a", TypeError), (True, TypeError), (-1, ValueError)]
+)
+def test_a_rate_is_a_number_of_at_least_nothing(rate, error):
+    for name in ("learning_rate", "weight_decay"):
+        with pytest.raises(error, match=f"{name}: got"):
+            TrainingConfig(**{name: rate})
+
+
 def test_a_text_shorter_than_a_window_is_an_error():
     with pytest.raises(ValueError, match=r"text.train: got 16 bytes.*window of 16"):
         Training(TINY, text(bytes(16)), BUDGET)
@@ -238,6 +261,7 @@ def test_a_text_shorter_than_a_window_is_an_error():
             "held_out: got 20 bytes, want more than a window",
         ),
         ("fine.txt", b"x" * 2000, ["--steps", "0"], "steps: got 0, want at least 1"),
+        ("fine.txt", b"x" * 2000, ["--rows", "50"], "--length: got 64, want at most"),
     ],
 )
 def test_the_command_names_what_is_wrong(

@@ -22,7 +22,6 @@ from lib.absolute import LearnedPositions
 from lib.explorer import Explorer
 from lib.lengths import Measured
 from lib.show import table
-from tests.chapters import ROOT
 from tests.conftest import BROWSER_OPTIONS, browser_path
 
 REDRAW = """async () => {
@@ -105,7 +104,7 @@ def course() -> list[Explorer]:
     torch.manual_seed(201)
     q, k = torch.randn(2, 8, dtype=torch.float64).unbind()
     rows = LearnedPositions(10, 32)
-    measured = Measured(ROOT / "chapters" / "data" / "lengths.json")
+    measured = Measured()
     return [
         explorers.table_lookup(rows),
         explorers.rotated_pair(q, k),

@@ -2,7 +2,7 @@
 
     python -m tools.measure_lengths
 
-writes chapters/data/lengths.json. For each of three seeds: the byte perplexity by position
+writes lib/data/lengths.json. For each of three seeds: the byte perplexity by position
 of a decoder with a learned table of 1024 rows, of which 64 are trained, of the same one
 with its table cut to those 64, of one with RoPE and of one without positions; and of the
 RoPE model with other frequencies, without and with a short fine-tuning. Of the first seed
@@ -10,10 +10,11 @@ also the table's rows and the attention weights. And the range of the lab's live
 experiment over eight seeds.
 
 The text is the source of the running Python's standard library, split by file. Same data
-and budget for all. An hour on two cores; stopped, it goes on where it was, from
-_build/lengths. One core for each training, so that the number of cores changes nothing.
-Digits vary with the Python version's text and the machine's arithmetic: `--compare FILE`
-says how far another result is from the stored one.
+and budget for all. An hour on two cores; stopped, its trainings go on where they were,
+from _build/lengths, and what follows them is done again. One core for each training, so
+that the number of cores changes nothing. Digits vary with the Python version's text and
+the machine's arithmetic: `--compare FILE` says how far another result is from the stored
+one.
 """
 
 import argparse
@@ -22,11 +23,12 @@ import json
 import math
 import os
 import platform
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 
 import torch
@@ -37,7 +39,14 @@ from lib import scaling
 from lib.decoder import Decoder, DecoderConfig
 from lib.files import write_atomically
 from lib.lab import experiment
-from lib.lengths import WINDOWS, Measured, loss_by_position, perplexities
+from lib.lengths import (
+    STORED,
+    WINDOWS,
+    WITHIN,
+    Measured,
+    loss_by_position,
+    perplexities,
+)
 from lib.rope import inv_freq
 from lib.train import (
     Training,
@@ -49,11 +58,10 @@ from lib.train import (
 )
 
 ROOT = Path(__file__).parent.parent
-RESULT = ROOT / "chapters" / "data" / "lengths.json"
 CHECKPOINTS = ROOT / "_build" / "lengths"
 POSITIONS = ("learned", "rope", "none")
 TRAINED, LONGEST = 64, 1024
-BINS = (0, 32, 64, 80, 96, 128, 256, 512, 1024)  # positions, each bin [start, next)
+COARSE = (0, 32, 64, 80, 96, 128, 256, 512, 1024)  # positions, each bin [start, next)
 FINE = (1, 2, 4, 8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 96, 112, 128)
 FINE += (160, 192, 224, 256, 320, 384, 448, 512, 640, 768, 896, 1024)
 FACTOR = (
@@ -68,8 +76,7 @@ STRETCHES: dict[str, Callable[[int], Tensor]] = {
     "NTK-aware": lambda d_head: scaling.ntk_aware(d_head, FACTOR),
     "YaRN": lambda d_head: scaling.yarn(d_head, FACTOR, TRAINED),
 }
-WITHIN = 1.25  # so far outside the stored seeds' range a mean may be elsewhere
-SECTIONS = ("perplexity", "curves", "stretched", "tuned", "live")
+SECTIONS = ("coarse", "fine", "stretched", "tuned", "live")
 MAP_LENGTH, MAP_STEP = 128, 4  # of the attention maps
 
 
@@ -91,23 +98,34 @@ class Scope:
 
 def main() -> int:
     parser = argparse.ArgumentParser(
-        description="Train small decoders and measure them past their length.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        description="Train small decoders and measure them past their length."
     )
     for name, default in asdict(Scope()).items():
-        parser.add_argument(_option(name), type=int, default=default, metavar="N")
+        parser.add_argument(
+            _option(name), type=int, default=default, metavar="N", help=f"({default})"
+        )
     parser.add_argument(
-        "--output", type=Path, help=f"where to write (default: {RESULT.name})"
+        "--output", type=Path, metavar="FILE", help=f"({STORED.relative_to(ROOT)})"
     )
-    parser.add_argument("--checkpoints", type=Path, default=CHECKPOINTS)
     parser.add_argument(
-        "--compare", type=Path, metavar="FILE", help="compare a result with the stored"
+        "--checkpoints",
+        type=Path,
+        metavar="FOLDER",
+        default=CHECKPOINTS,
+        help=f"of the trainings ({CHECKPOINTS.relative_to(ROOT)})",
+    )
+    parser.add_argument(
+        "--compare",
+        type=Path,
+        metavar="FILE",
+        help="run nothing; say how far this result is from the stored one",
     )
     given = parser.parse_args()
     if given.compare:
-        if not given.compare.is_file():
-            parser.error(f"{given.compare}: no such file")
-        return compare(Measured(RESULT), Measured(given.compare))
+        try:
+            return compare(Measured(), Measured(given.compare))
+        except (OSError, ValueError) as error:
+            parser.error(str(error))
     scope = Scope(**{name: getattr(given, name) for name in asdict(Scope())})
     for name, value in asdict(scope).items():
         if value < 1:
@@ -116,12 +134,13 @@ def main() -> int:
         parser.error(
             "a trial of other size needs --output: the chapters read the full run"
         )
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         result = Measurement(scope, given.checkpoints).all()
     except KeyboardInterrupt:
-        print("\nstopped; the same command goes on from there", file=sys.stderr)
+        print("\nstopped; the same command goes on with the trainings", file=sys.stderr)
         return 130
-    write_atomically(given.output or RESULT, json.dumps(result) + "\n")
+    write_atomically(given.output or STORED, json.dumps(result) + "\n")
     return 0
 
 
@@ -159,8 +178,8 @@ class Measurement:
                 sections[section].setdefault(method, []).append(row)
         return {
             "settings": self.settings(),
-            "bins": BINS,
-            "fine": FINE,
+            "coarse_edges": COARSE,
+            "fine_edges": FINE,
             **sections,
             **self.looked_into(),
         }
@@ -177,6 +196,7 @@ class Measurement:
             "fine_tuning_length": FINE_TUNING.length,
             "fine_tuning_batch": FINE_TUNING.batch,
             "fine_tuning_learning_rate": FINE_TUNING.learning_rate,
+            **{f"live_{name}": value for name, value in live_defaults().items()},
             "n_layers": config.n_layers,
             "d": config.d,
             "h": config.h,
@@ -191,9 +211,9 @@ class Measurement:
     def measure(self, position: str, seed: int) -> Found:
         """Perplexities for each method that one long training gives."""
         model = self.trained(position, seed)
-        found = rows(position, self.loss(model, LONGEST))
+        found = in_bins(position, self.loss(model, LONGEST))
         if position == "learned":
-            found |= rows("cut", self.as_far_as_it_runs(cut(model, TRAINED)))
+            found |= in_bins("cut", self.as_far_as_it_runs(cut(model, TRAINED)))
         if position == "rope":
             found |= self.stretched(model, seed)
         return found
@@ -213,8 +233,8 @@ class Measurement:
         """Of the first seed: the learned table before and after training, and attention weights."""
         models = {position: self.trained(position, 0) for position in POSITIONS}
         return {
-            "untrained_rows": table(seeded(models["learned"].config, 0)),
-            "trained_rows": table(models["learned"]),
+            "untrained_rows": table_rows(seeded(models["learned"].config, 0)),
+            "trained_rows": table_rows(models["learned"]),
             "attention": {name: attention(model) for name, model in models.items()},
         }
 
@@ -267,6 +287,15 @@ class Measurement:
         return loss_by_position(model, held_out, length, self.scope.windows, LONGEST)
 
 
+def live_defaults() -> dict:
+    """What `lib.lab.experiment` does when it is asked for nothing else."""
+    defaults = experiment.__kwdefaults__
+    return {
+        name: defaults[name]
+        for name in ("d_head", "h", "n_layers", "length", "batch", "learning_rate")
+    }
+
+
 def in_parallel(jobs: list[tuple]) -> Iterator[Found]:
     """What each job gives, in the order of the jobs; as many run at once as there are cores."""
     pool = ProcessPoolExecutor(
@@ -276,13 +305,32 @@ def in_parallel(jobs: list[tuple]) -> Iterator[Found]:
         initargs=(1,),
     )
     try:
-        waiting = [pool.submit(*job) for job in jobs]
+        waiting = [pool.submit(_unless_stopped, *job) for job in jobs]
         finished = as_completed(waiting)
         for done in tqdm(finished, total=len(jobs), unit="run", disable=None):
             done.result()  # raises at once what went wrong
         yield from (job.result() for job in waiting)
+    except SystemExit:  # asked to end now: do not wait for what runs
+        for worker in active_children():
+            worker.terminate()
+        raise
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+_stopped = False  # this worker was told of a Ctrl-C
+
+
+def _unless_stopped(job: Callable[..., Found], *arguments) -> Found:
+    """The job, but none after a Ctrl-C: the pool hands out a few more that it had ready."""
+    global _stopped
+    if _stopped:
+        raise KeyboardInterrupt
+    try:
+        return job(*arguments)
+    except KeyboardInterrupt:
+        _stopped = True
+        raise
 
 
 # --- One decoder ----------------------------------------------------------------------
@@ -311,7 +359,7 @@ def attention(model: Decoder) -> list:
     return [[rounded(row, 3) for row in layer] for layer in steps.tolist()]
 
 
-def table(model: Decoder) -> list[list[float]]:
+def table_rows(model: Decoder) -> list[list[float]]:
     """The first TRAINED rows of a learned table."""
     return [rounded(row, 4) for row in model.positions[:TRAINED].tolist()]
 
@@ -319,11 +367,11 @@ def table(model: Decoder) -> list[list[float]]:
 # --- Numbers for the file -------------------------------------------------------------
 
 
-def rows(method: str, loss: Tensor) -> Found:
+def in_bins(method: str, loss: Tensor) -> Found:
     """The perplexities in coarse and in fine bins."""
     return {
-        ("perplexity", method): significant(perplexities(loss, BINS)),
-        ("curves", method): significant(perplexities(loss, FINE)),
+        ("coarse", method): significant(perplexities(loss, COARSE)),
+        ("fine", method): significant(perplexities(loss, FINE)),
     }
 
 

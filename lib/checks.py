@@ -1,6 +1,8 @@
 """Argument checks that more than one module needs."""
 
+import math
 import operator
+from numbers import Real
 
 
 def as_int(name: str, value: object, at_least: int | None = None) -> int:
@@ -16,6 +18,32 @@ def as_int(name: str, value: object, at_least: int | None = None) -> int:
         raise TypeError(f"{name}: got {value!r} ({type(value).__name__}), want an int")
     if at_least is not None and number < at_least:
         raise ValueError(f"{name}: got {number}, want at least {at_least}")
+    return number
+
+
+def as_number(
+    name: str,
+    value: object,
+    at_least: float | None = None,
+    above: float | None = None,
+) -> float:
+    """`value` as a finite float, or an error that names the argument.
+
+    Raises TypeError when it is no real number (a bool is none) and ValueError when it is nan, infinite, below
+    `at_least` or not above `above`.
+    """
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name}: got {type(value).__name__}, want a number")
+    try:
+        number = float(value)
+    except OverflowError:  # an int that no float holds
+        number = math.inf
+    if not math.isfinite(number):
+        raise ValueError(f"{name}: got {value}, want a finite number")
+    if at_least is not None and number < at_least:
+        raise ValueError(f"{name}: got {value}, want at least {at_least}")
+    if above is not None and number <= above:
+        raise ValueError(f"{name}: got {value}, want a number above {above}")
     return number
 
 

@@ -24,7 +24,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cache
-from numbers import Real
 from pathlib import Path
 
 import torch
@@ -32,7 +31,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from tqdm import tqdm
 
-from lib.checks import as_int
+from lib.checks import as_int, as_number
 from lib.decoder import Decoder, DecoderConfig
 from lib.files import write_atomically
 
@@ -107,20 +106,13 @@ class TrainingConfig:
             as_int(name, getattr(self, name), at_least=1)
         as_int("warm_up", self.warm_up, at_least=0)
         for name in ("learning_rate", "weight_decay"):
-            _require_rate(name, getattr(self, name))
+            as_number(name, getattr(self, name), at_least=0)
         as_int("seed", self.seed)
 
     def learning_rate_at(self, step: int) -> float:
         rising = (step + 1) / (min(self.warm_up, self.steps // 2) + 1)
         falling = 0.5 * (1 + math.cos(math.pi * step / self.steps))
         return self.learning_rate * min(rising, falling)
-
-
-def _require_rate(name: str, value: float) -> None:
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"{name}: got {value!r}, want a number")
-    if not 0 <= value < math.inf:
-        raise ValueError(f"{name}: got {value}, want a finite number of at least 0")
 
 
 class Training:

@@ -62,7 +62,7 @@ def test_bins_double_past_the_trained_length():
         ({"h": 0}, ValueError, "h: got 0, want at least 1"),
         ({"d_head": 2.5}, TypeError, r"d_head: got 2.5 \(float\), want an int"),
         ({"windows": 0}, ValueError, "windows: got 0"),
-        ({"learning_rate": "a"}, TypeError, "learning_rate: got 'a', want a number"),
+        ({"learning_rate": "a"}, TypeError, "learning_rate: got str, want a number"),
         ({"text": "some"}, TypeError, "text: got str, want a Text"),
         ({"length": 2000}, ValueError, r"text.held_out: got \d+ bytes.*= 16000"),
     ],

@@ -861,6 +861,89 @@ NTK_BASE = Exercise(
     "exponent 0 and is not changed.",
 )
 
+# --- Chapter 10: layouts --------------------------------------------------------------
+
+PARTNERS = Exercise(
+    "partners",
+    "Who turns with whom?",
+    "A head has $d_{\\mathrm{head}} = 128$, and all of it is turned. With which dimension does "
+    "dimension 5 form a pair?",
+    answers=[
+        Number(
+            "In the interleaved layout",
+            4,
+            right="Pairs are $(2i, 2i + 1)$, so an odd dimension has its partner before it.",
+            otherwise="Write down the first three pairs. In which of them is 5?",
+            mistakes={
+                6: "Then 6 would be in two pairs. The first pair is (0, 1).",
+                69: "That is its partner in the half-split layout.",
+                10: "That is twice 5. Which pair is dimension 5 itself in?",
+                11: "That is the second dimension of pair 5. Which pair is dimension 5 in?",
+            },
+        ),
+        Number(
+            "In the half-split layout",
+            69,
+            right="Half a head further: $5 + 64$.",
+            otherwise="How many pairs has the head, and how far apart are the two of a pair?",
+            mistakes={
+                4: "That is its partner in the interleaved layout.",
+                68: "That counts from one. Dimension 0 goes with 64.",
+                123: "That is from the end backwards. The second half is not reversed.",
+                133: "The head has no such dimension. How far away is its half?",
+                37: "That is a quarter of the head further.",
+            },
+        ),
+    ],
+    hints=[
+        "Write down the first pairs of each layout.",
+        "Interleaved pairs are neighbours. Half-split pairs are half a head apart.",
+    ],
+    solution="Interleaved pairs are (0, 1), (2, 3), (4, 5): the partner is 4. Half-split pairs are "
+    "(0, 64), (1, 65) and so on: the partner is 5 + 64, which is 69.",
+)
+
+WHAT_IS_CONVERTED = Exercise(
+    "what-is-converted",
+    "Which weights are put in another order?",
+    "A model was trained with interleaved pairs and shall run in code that splits heads in "
+    "halves. It has 8 query heads and 2 key and value heads.",
+    answers=[
+        Choices(
+            "Weights whose rows are put in another order",
+            ("`wq`", "`wk`", "`wv`", "`wo`", "the token table"),
+            ("`wq`", "`wk`"),
+            right="Only what makes the queries and the keys, for only they are turned.",
+            mistakes={
+                "`wq`": "Think again about `wq`: are queries turned?",
+                "`wk`": "Think again about `wk`: are keys turned?",
+                "`wv`": "Think again about `wv`: is a value ever turned?",
+                "`wo`": "Think again about `wo`: it reads the values, in the order in which "
+                "`wv` made them.",
+                "the token table": "Think again about the token table: a pair is two "
+                "dimensions of a head, not of a token's vector.",
+            },
+        ),
+        Number(
+            "Heads in `wk`, for the conversion",
+            2,
+            right="Its own number. With another one, rows would wander from head to head.",
+            otherwise="How many key heads has the model?",
+            mistakes={
+                8: "Those are the query heads. Keys have fewer here.",
+                4: "So many queries share one key head.",
+                10: "That counts both kinds.",
+                1: "Then the rows of the two heads would be mixed.",
+            },
+        ),
+    ],
+    hints=[
+        "Which of them makes something that RoPE turns?",
+        "The rows of each head are put in order by themselves.",
+    ],
+    solution="`wq` with its 8 heads and `wk` with its 2. Values are never turned, so `wv` and `wo` stay.",
+)
+
 CHAPTERS = {
     "01_learned_positions": [SUM_OF_ROWS, SILENT_ROWS],
     "02_rotary": [TURNED_PAIR, EQUAL_SCORES],
@@ -876,4 +959,5 @@ CHAPTERS = {
         MOVED_PROMPT,
     ],
     "09_lab": [AVERAGED, WHAT_WAS_MEASURED, NTK_BASE],
+    "10_layouts": [PARTNERS, WHAT_IS_CONVERTED],
 }

@@ -12,6 +12,7 @@ from matplotlib.patches import PathPatch, Rectangle
 from matplotlib.path import Path
 from torch import Tensor
 
+from lib import layouts
 from lib.absolute import LearnedPositions
 from lib.explorer import Explorer
 from lib.lengths import Measured
@@ -486,6 +487,99 @@ def attention_by_layer(
         title="Attention by position",
         layer=range(1, layers + 1),
     )
+
+
+def layout_pairs(q: Tensor, k: Tensor, positions: range = range(65)) -> Explorer:
+    """Which dimensions form a pair in both layouts, and what mixing them up does to a score.
+
+    q, k [d_head]: of a model whose pairs are interleaved. Below, the score of the query at a
+    position and the key at 0: as the model was made, and with its weights, unconverted, under
+    the half-split rotation.
+    """
+    d_head, n_pairs = len(q), len(q) // 2
+    right, mixed = (
+        _scores_from_0(q, k, positions, layout) for layout in layouts.LAYOUTS
+    )
+    limit = 1.15 * max(right.abs().max(), mixed.abs().max()).item()
+    side = 280 / d_head
+    with new_figure(400, 292) as figure:
+        canvas = place(figure, 0, 0, 400, 92, xlim=(0, 400), ylim=(92, 0))
+        canvas.set_axis_off()
+        boxes, numbers = {}, []
+        for row, layout in enumerate(layouts.LAYOUTS):
+            y = 18 + 40 * row
+            canvas.text(2, y + 19, layout, color=MUTED)
+            for n in range(d_head):
+                box = Rectangle((100 + side * n, y), side - 4, 28, ec=MUTED, lw=0.75)
+                boxes[layout, n] = canvas.add_patch(box)
+                middle = 100 + side * n + (side - 4) / 2
+                numbers.append(canvas.text(middle, y + 19, str(n), ha="center"))
+        canvas.text(100, 10, "dimensions of a head", color=MUTED)
+        axes = place(
+            figure,
+            46,
+            132,
+            344,
+            118,
+            xlim=(positions[0] - 1, positions[-1] + 1),
+            ylim=(-limit, limit),
+        )
+        axes.axhline(0, color=GRID, lw=0.75)
+        axes.set_xlabel(
+            "position of the query (tokens); the key stands at 0", labelpad=2
+        )
+        write(figure, 46, 120, "● as the model was made", color=BLUE)
+        write(figure, 220, 120, "■ unconverted", color=ORANGE)
+        axes.plot(positions, right, color=BLUE, lw=1.25)
+        axes.plot(positions, mixed, color=ORANGE, lw=1.25, dashes=(4, 2))
+        (line,) = axes.plot([], [], color=MUTED, lw=0.75)
+        (good,) = axes.plot([], [], "o", color=BLUE, ms=8, mec=PAPER, mew=1)
+        (bad,) = axes.plot([], [], "s", color=ORANGE, ms=7, mec=PAPER, mew=1)
+
+    def update(position, pair):
+        for layout in layouts.LAYOUTS:
+            chosen = layouts.pairs_of(d_head, layout)[pair].tolist()
+            for n in range(d_head):
+                boxes[layout, n].set_facecolor(GRID if n in chosen else SURFACE)
+                boxes[layout, n].set_edgecolor(BLUE if n in chosen else MUTED)
+                boxes[layout, n].set_linewidth(2 if n in chosen else 0.75)
+        n = positions.index(position)
+        line.set_data([position] * 2, [-limit, limit])
+        good.set_data([position], [right[n]])
+        bad.set_data([position], [mixed[n]])
+        return [*boxes.values(), *numbers, line, good, bad]  # numbers stay above
+
+    def describe(position, pair):
+        n = positions.index(position)
+        first, second = (
+            "{} and {}".format(*layouts.pairs_of(d_head, layout)[pair].tolist())
+            for layout in layouts.LAYOUTS
+        )
+        same = abs(right[n] - mixed[n]) < 1e-6
+        verdict = "the same" if same else "another score"
+        return (
+            f"Pair {pair} of {n_pairs}: dimensions {first} interleaved, {second} half-split. Query at "
+            f"{position}: {_signed(right[n])} as the model was made, {_signed(mixed[n])} unconverted: {verdict}."
+        )
+
+    return Explorer(
+        figure,
+        update,
+        describe,
+        title="Two layouts",
+        position=positions,
+        pair=range(n_pairs),
+    )
+
+
+def _scores_from_0(q: Tensor, k: Tensor, positions: range, layout: str) -> Tensor:
+    """[n_positions], float64: the query at each position, the key at 0, both in the layout."""
+    heads = (
+        torch.stack((q, k)).double()[:, None, None].expand(-1, len(positions), 1, -1)
+    )
+    where = torch.stack((torch.tensor(positions), torch.zeros(len(positions)).long()))
+    turned = layouts.rotate(heads, where, layout)
+    return (turned[0] * turned[1]).sum(-1)[:, 0]
 
 
 def _plane(axes: Axes, limit: float, cross: bool = True) -> Axes:

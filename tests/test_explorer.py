@@ -15,6 +15,7 @@ import lib.explorer
 from lib import explorers
 from lib.absolute import LearnedPositions
 from lib.explorer import Explorer, _Packer
+from lib.layouts import rotate
 from lib.lengths import Measured
 from lib.picture import COLOURS, new_figure, place
 from tests.chapters import ROOT
@@ -72,6 +73,7 @@ def course():
         "attention": explorers.attention_by_layer(
             measured_maps(), step=4, trained_length=64
         ),
+        "layout pairs": explorers.layout_pairs(q, k),
     }
 
 
@@ -99,6 +101,7 @@ COURSE = [
     "offset test",
     "measured lengths",
     "attention",
+    "layout pairs",
 ]
 
 
@@ -550,3 +553,31 @@ def test_the_sentence_says_how_near_attention_stays():
 def test_a_map_too_large_to_draw_is_refused():
     with pytest.raises(ValueError, match=r"weights: got shape \[60, 60\]"):
         attention_of(torch.eye(60)[None].tolist())
+
+
+# ---- The field's explorers ----
+
+
+def test_mixed_layouts_agree_at_position_0_and_not_after():
+    q, k = torch.randn(2, 8, generator=torch.Generator().manual_seed(5)).unbind()
+    explorer = explorers.layout_pairs(q, k)
+    assert explorer.sentence.endswith("unconverted: the same.")
+    explorer.position, explorer.pair = 12, 1
+    right, mixed = (
+        (rotate(q.view(1, 1, 1, 8), [12], layout).flatten() @ k).item()
+        for layout in ("interleaved", "half-split")
+    )
+    assert explorer.sentence.replace("−", "-") == (
+        "Pair 1 of 4: dimensions 2 and 3 interleaved, 1 and 5 half-split. Query at 12: "
+        f"{right:.3f} as the model was made, {mixed:.3f} unconverted: another score."
+    )
+
+
+def test_the_boxes_of_a_pair_are_those_that_turn_together():
+    q, k = torch.randn(2, 8, generator=torch.Generator().manual_seed(5)).unbind()
+    explorer = explorers.layout_pairs(q, k)
+    explorer.pair = 2
+    explorer.svg()
+    canvas = explorer.figure.axes[0]
+    chosen = [n for n, box in enumerate(canvas.patches) if box.get_linewidth() > 1]
+    assert chosen == [4, 5, 8 + 2, 8 + 6]  # a row of 8 for each layout

@@ -113,6 +113,7 @@ def course() -> list[Explorer]:
         explorers.offset_test(rows, 8),
         explorers.measured_lengths(measured),
         explorers.attention_by_layer(measured.attention, measured.settings["map_step"]),
+        explorers.layout_pairs(q, k),
     ]
 
 

@@ -191,6 +191,7 @@ class Progress:
     exercises: {exercise: the page it stands on, without `.html`}.
     functions: {name: the last verdict on it}, of exercises that need a kernel.
     on_function: a list of what is called when one of them was checked again.
+    numbers: those that the book gives the exercises; 1, 2, 3 and so on unless given.
     """
 
     def __init__(
@@ -198,8 +199,10 @@ class Progress:
         exercises: Mapping[Exercise, str],
         functions: MutableMapping[str, Verdict] | None = None,
         on_function: list[Callable[[], None]] | None = None,
+        numbers: Sequence[int] | None = None,
     ) -> None:
         self.exercises, self._widget = exercises, None
+        self.numbers = numbers or range(1, len(exercises) + 1)
         self.functions = {} if functions is None else functions
         self.on_function = [] if on_function is None else on_function
 
@@ -213,9 +216,11 @@ class Progress:
     def html(self) -> str:
         """The summary as a piece of a page, filled in by the script."""
         rows = "".join(
-            f'<li data-name="{exercise.name}" data-answers="{len(exercise.answers)}">'
+            f'<li value="{number}" data-name="{exercise.name}" data-answers="{len(exercise.answers)}">'
             f'<a href="{page}.html#{exercise.name}">{inline(exercise.title)}</a> <span class="state"></span></li>'
-            for exercise, page in self.exercises.items()
+            for number, (exercise, page) in zip(
+                self.numbers, self.exercises.items(), strict=True
+            )
         )
         return (
             f"<style>{STYLE}</style>{NO_SCRIPT}"
@@ -436,9 +441,11 @@ def _progress_widget(progress: Progress) -> ipywidgets.Widget:
 
     def show(_=None) -> None:
         rows = "".join(
-            f"<li>{inline(exercise.title)} "
+            f'<li value="{number}">{inline(exercise.title)} '
             f'<span class="state">{exercise.state}</span></li>'
-            for exercise in progress.exercises
+            for number, exercise in zip(
+                progress.numbers, progress.exercises, strict=True
+            )
         )
         states = [exercise.state for exercise in progress.exercises]
         functions = "".join(

@@ -283,9 +283,8 @@ def test_the_summary_leads_to_every_exercise_by_its_number(html):
     }
     links = pages["07_exercises"].select(".progress-of-answers a")
     assert len(links) == len(EXERCISES)
-    for number, (link, (one, page)) in enumerate(
-        zip(links, progress().exercises.items(), strict=True), 1
-    ):
+    for link, (one, page) in zip(links, progress().exercises.items(), strict=True):
+        number = link.parent["value"]
         assert link["href"] == f"{page}.html#{one.name}"
         title = pages[page].find(id=one.name).select_one(".admonition-title")
         assert title.get_text().split() == f"Exercise {number} ({one.title})".split()

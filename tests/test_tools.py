@@ -98,9 +98,13 @@ def test_ctrl_c_keeps_what_was_trained_and_leaves_nothing_running(tmp_path):
         text=True,
         start_new_session=True,
     )
-    workers = wait_for_work(running)
-    os.killpg(running.pid, signal.SIGINT)
-    _, said = running.communicate(timeout=120)
+    try:
+        workers = wait_for_work(running)
+        os.killpg(running.pid, signal.SIGINT)
+        _, said = running.communicate(timeout=120)
+    finally:
+        if running.poll() is None:
+            os.killpg(running.pid, signal.SIGKILL)
     assert running.returncode == 130 and "goes on with the trainings" in said
     assert not any(worker.is_running() for worker in workers)
     kept = [torch.load(path, weights_only=True) for path in tmp_path.glob("*.pt")]

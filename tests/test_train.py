@@ -118,9 +118,18 @@ def command(folder, *options):
     return [sys.executable, "-m", "lib.train", *given, *options]
 
 
+# Threads of so small a model wait for one another, and where others work, for minutes.
+ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
+
+
 def run(folder, *options):
     return subprocess.run(
-        command(folder, *options), cwd=ROOT, capture_output=True, text=True, timeout=300
+        command(folder, *options),
+        cwd=ROOT,
+        env=ONE_THREAD,
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
 
 
@@ -141,13 +150,17 @@ def test_a_run_that_was_interrupted_or_killed_goes_on(tmp_path, sign, undisturbe
     process = subprocess.Popen(
         command(tmp_path, *OPTIONS),
         cwd=ROOT,
+        env=ONE_THREAD,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
-    wait_for(lambda: (tmp_path / "run.pt").exists() or process.poll() is not None)
-    os.kill(process.pid, sign)
-    _, errors = process.communicate(timeout=60)
+    try:
+        wait_for(lambda: (tmp_path / "run.pt").exists() or process.poll() is not None)
+        os.kill(process.pid, sign)
+        _, errors = process.communicate(timeout=60)
+    finally:
+        process.kill()
     if sign == signal.SIGINT:
         assert process.returncode == 130 and "the same command goes on" in errors
     done = torch.load(tmp_path / "run.pt", weights_only=True)["steps_done"]

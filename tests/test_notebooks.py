@@ -176,6 +176,26 @@ def test_a_stream_that_came_in_pieces_is_not_stale(tmp_path):
     assert stale_cells(stored, built) == [1]
 
 
+def test_the_book_s_build_joins_what_a_kernel_sends_in_pieces(tmp_path):
+    # Cut in the middle of a line, as a busy kernel does.
+    source = "import sys\nfor part in 'one line':\n    print(part, end='', flush=True)"
+    notebook = nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell(source)], metadata=METADATA
+    )
+    nbformat.write(notebook, tmp_path / "pieces.ipynb")
+    code = (
+        "import sys, nbformat, nbclient; sys.path.insert(0, '_ext');"
+        "import book_streams; book_streams.setup(None);"
+        f"notebook = nbformat.read({str(tmp_path / 'pieces.ipynb')!r}, 4);"
+        "nbclient.execute(notebook);"
+        "print([output.text for output in notebook.cells[0].outputs])"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True
+    )
+    assert result.stdout == "['one line']\n", result.stderr
+
+
 def test_a_result_that_cannot_be_shown_is_no_success(tmp_path):
     # The kernel reports a cell as done when only showing its result raised.
     source = "class Broken:\n    def _repr_html_(self):\n        raise ValueError\n\nBroken()"

@@ -25,7 +25,7 @@ def position_interpolation(
 ) -> Tensor:
     """Every pair slower by the factor, as if all positions were divided by it.
 
-    Source: Chen et al., arXiv 2306.15595, section 3.2.
+    Source: Chen et al., arXiv 2306.15595, section 2.3, equation 4.
     """
     return rope.inv_freq(d_head, base) / _as_factor(factor)
 

@@ -1,12 +1,23 @@
 """Files are written whole or not at all."""
 
 import os
+import tempfile
 from pathlib import Path
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
-    """Put `content` in place of the file in one step; an interruption leaves the old one."""
+    """Put `content` in place of the file in one step; an interruption leaves the old one.
+
+    The draft beside it has a name of its own, so that no other file is touched, and is
+    removed when it cannot be finished.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_suffix(".draft")
-    draft.write_bytes(content.encode() if isinstance(content, str) else content)
-    os.replace(draft, path)
+    handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
+        os.chmod(draft, 0o644)  # mkstemp lets only its owner read
+        os.replace(draft, path)
+    except BaseException:
+        os.unlink(draft)
+        raise

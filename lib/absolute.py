@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from lib.checks import as_int
+from lib.checks import as_int, require_floating
 from lib.rope import BASE, rotation_angles
 
 
@@ -50,10 +50,7 @@ class LearnedPositions(nn.Module):
         Raises IndexError when a token stands outside the table, TypeError when x is no
         tensor of floats and ValueError when it is not [B, T, d].
         """
-        if not isinstance(x, Tensor):
-            raise TypeError(f"x: got {type(x).__name__}, want a torch.Tensor")
-        if not x.is_floating_point():
-            raise TypeError(f"x: got dtype {x.dtype}, want a real floating-point type")
+        require_floating("x", x)
         if x.ndim != 3 or x.shape[-1] != self.weight.shape[-1]:
             raise ValueError(
                 f"x: got shape {list(x.shape)}, want [B, T, {self.weight.shape[-1]}]"

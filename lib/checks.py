@@ -4,6 +4,8 @@ import math
 import operator
 from numbers import Real
 
+from torch import Tensor
+
 
 def as_int(name: str, value: object, at_least: int | None = None) -> int:
     """`value` as an int (NumPy's integers too), or an error that names the argument.
@@ -18,6 +20,16 @@ def as_int(name: str, value: object, at_least: int | None = None) -> int:
         raise TypeError(f"{name}: got {value!r} ({type(value).__name__}), want an int")
     if at_least is not None and number < at_least:
         raise ValueError(f"{name}: got {number}, want at least {at_least}")
+    return number
+
+
+def as_even(name: str, value: object) -> int:
+    """`value` as a positive even int, or an error that names the argument; raises as `as_int`."""
+    number = as_int(name, value)
+    if number <= 0 or number % 2:
+        raise ValueError(
+            f"{name}: got {number}, want a positive even number, for its dimensions form pairs"
+        )
     return number
 
 
@@ -45,6 +57,21 @@ def as_number(
     if above is not None and number <= above:
         raise ValueError(f"{name}: got {value}, want a number above {above}")
     return number
+
+
+def require_tensor(name: str, value: object) -> None:
+    """Raises TypeError, with the argument's name, when `value` is no torch.Tensor."""
+    if not isinstance(value, Tensor):
+        raise TypeError(f"{name}: got {type(value).__name__}, want a torch.Tensor")
+
+
+def require_floating(name: str, value: object) -> None:
+    """Raises TypeError, with the argument's name, when `value` is no tensor of real floating-point numbers."""
+    require_tensor(name, value)
+    if not value.is_floating_point():
+        raise TypeError(
+            f"{name}: got dtype {value.dtype}, want a real floating-point type"
+        )
 
 
 def require_str(name: str, value: object) -> None:

@@ -6,7 +6,7 @@ d_head = d / h. Pre-norm, biases as in GPT-2, the output tied to the token table
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +17,7 @@ from lib.checks import as_int
 from lib.rope import BASE, apply_rotary_emb, precompute_freqs_cis
 
 Position = Literal["learned", "rope", "none"]
+POSITIONS = get_args(Position)
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class DecoderConfig:
     base: float = BASE
 
     def __post_init__(self) -> None:
-        if self.position not in ("learned", "rope", "none"):
+        if self.position not in POSITIONS:
             raise ValueError(
                 f"position: got {self.position!r}, want 'learned', 'rope' or 'none'"
             )

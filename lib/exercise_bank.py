@@ -13,8 +13,7 @@ from lib.scaling import ntk_base
 from lib.shapes import B, T, d, d_head, h
 
 ROWS = 2_048  # of the exercises' learned table
-# Functions to be written, after the questions of one chapter; the book numbers them too.
-WRITTEN_ON, WRITTEN = "07_exercises", 6
+WRITTEN_ON = "07_exercises"  # functions are written there, after the questions
 
 
 def exercise(name: str) -> Exercise:
@@ -28,12 +27,13 @@ def exercise(name: str) -> Exercise:
 def progress() -> Progress:
     """How far the reader has come with all of them, and with the functions checked here."""
     exercises = {one: page for page, several in CHAPTERS.items() for one in several}
-    written = [page > WRITTEN_ON for page in exercises.values()]
+    written = len(code_check.EXERCISES)  # the book numbers these too
+    after = [page > WRITTEN_ON for page in exercises.values()]
     return Progress(
         exercises,
         functions=code_check.reports,
         on_function=code_check.on_report,
-        numbers=[n + WRITTEN * later for n, later in enumerate(written, 1)],
+        numbers=[n + written * later for n, later in enumerate(after, 1)],
     )
 
 

@@ -15,10 +15,16 @@ from torch import Tensor
 from lib import layouts
 from lib.absolute import LearnedPositions
 from lib.explorer import Explorer
-from lib.lengths import Measured
+from lib.lengths import METHODS, Measured
 from lib.picture import COLOURS, new_figure, place, write
 from lib.plots import bin_centres, perplexity_axes
-from lib.rope import apply_rotary_emb, freqs_cis_at, inv_freq, rotation_angles
+from lib.rope import (
+    apply_rotary_emb,
+    dot_product_vs_offset,
+    freqs_cis_at,
+    inv_freq,
+    rotation_angles,
+)
 
 INK, MUTED, GRID, SURFACE, PAPER = (
     COLOURS[name] for name in ("ink", "muted", "grid", "surface", "paper")
@@ -27,12 +33,6 @@ BLUE, ORANGE, GREEN = (COLOURS[name] for name in ("blue", "orange", "green"))
 MOST_TILES = 50  # on a side of an attention map
 CIRCLE = np.linspace(0, 2 * math.pi, 61)
 WHOLE_HEAD = "whole head"
-METHODS = {  # of the stored measurement
-    "learned": "learned, 1,024 rows",
-    "rope": "RoPE",
-    "none": "no positions",
-    "cut": "learned, 64 rows",
-}
 
 
 def table_lookup(table: LearnedPositions, positions: range = range(13)) -> Explorer:
@@ -497,9 +497,10 @@ def layout_pairs(q: Tensor, k: Tensor, positions: range = range(65)) -> Explorer
     the half-split rotation.
     """
     d_head, n_pairs = len(q), len(q) // 2
-    right, mixed = (
-        _scores_from_0(q, k, positions, layout) for layout in layouts.LAYOUTS
-    )
+    right = dot_product_vs_offset(q, k, positions)
+    # Half-split pairs, put side by side, are the interleaved ones of another head.
+    halves = (layouts.to_interleaved(x) for x in (q, k))
+    mixed = dot_product_vs_offset(*halves, positions)
     limit = 1.15 * max(right.abs().max(), mixed.abs().max()).item()
     side = 280 / d_head
     with new_figure(400, 292) as figure:
@@ -570,16 +571,6 @@ def layout_pairs(q: Tensor, k: Tensor, positions: range = range(65)) -> Explorer
         position=positions,
         pair=range(n_pairs),
     )
-
-
-def _scores_from_0(q: Tensor, k: Tensor, positions: range, layout: str) -> Tensor:
-    """[n_positions], float64: the query at each position, the key at 0, both in the layout."""
-    heads = (
-        torch.stack((q, k)).double()[:, None, None].expand(-1, len(positions), 1, -1)
-    )
-    where = torch.stack((torch.tensor(positions), torch.zeros(len(positions)).long()))
-    turned = layouts.rotate(heads, where, layout)
-    return (turned[0] * turned[1]).sum(-1)[:, 0]
 
 
 def _plane(axes: Axes, limit: float, cross: bool = True) -> Axes:

@@ -21,7 +21,7 @@ from typing import Literal, NoReturn
 import torch
 from torch import Tensor
 
-from lib.checks import as_int
+from lib.checks import as_even, as_int, require_floating, require_tensor
 from lib.rope import BASE, apply_rotary_emb, freqs_cis_at
 
 Layout = Literal["interleaved", "half-split"]
@@ -84,7 +84,7 @@ def convert_weight(
     Source: the `permute` of transformers' convert_llama_weights_to_hf.py, which is
     `to="half-split"` here.
     """
-    _require_tensor("weight", weight)
+    require_tensor("weight", weight)
     heads = as_int("heads", heads, at_least=1)
     if weight.ndim not in (1, 2):
         raise ValueError(
@@ -99,7 +99,7 @@ def convert_weight(
 
 
 def _reordered(x: Tensor, to: Layout, rotary_dim: int | None) -> Tensor:
-    _require_tensor("x", x)
+    require_tensor("x", x)
     if x.ndim == 0:
         raise ValueError("x: got shape [], want [..., d_head]")
     order = permutation(x.shape[-1], rotary_dim)
@@ -128,9 +128,7 @@ def rotate(
     It is `lib.rope.apply_rotary_emb` between two changes of order. Raises TypeError or
     ValueError that names the argument.
     """
-    _require_tensor("x", x)
-    if not x.is_floating_point():
-        raise TypeError(f"x: got dtype {x.dtype}, want a real floating-point type")
+    require_floating("x", x)
     if x.ndim != 4:
         raise ValueError(f"x: got shape {list(x.shape)}, want [B, T, h, d_head]")
     d_head, rotary_dim = _as_sizes(x.shape[-1], rotary_dim)
@@ -602,11 +600,6 @@ def _rounded(number: float) -> str:
     return f"{float(f'{number:.5g}'):,.10g}"
 
 
-def _require_tensor(name: str, x: Tensor) -> None:
-    if not isinstance(x, Tensor):
-        raise TypeError(f"{name}: got {type(x).__name__}, want a torch.Tensor")
-
-
 def _as_layout(name: str, layout: object) -> str:
     if layout not in LAYOUTS:
         raise ValueError(
@@ -617,13 +610,8 @@ def _as_layout(name: str, layout: object) -> str:
 
 def _as_sizes(d_head: int, rotary_dim: int | None) -> tuple[int, int]:
     """Both as ints, if they are positive, even, and rotary_dim not above d_head."""
-    d_head = as_int("d_head", d_head)
-    rotary_dim = d_head if rotary_dim is None else as_int("rotary_dim", rotary_dim)
-    for name, size in (("d_head", d_head), ("rotary_dim", rotary_dim)):
-        if size <= 0 or size % 2:
-            raise ValueError(
-                f"{name}: got {size}, want a positive even number, for its dimensions form pairs"
-            )
+    d_head = as_even("d_head", d_head)
+    rotary_dim = d_head if rotary_dim is None else as_even("rotary_dim", rotary_dim)
     if rotary_dim > d_head:
         raise ValueError(
             f"rotary_dim: got {rotary_dim}, want at most d_head = {d_head}"

@@ -43,8 +43,7 @@ def loss_by_position(
     room = length if room is None else as_int("room", room, at_least=length)
     if len(text) <= room:
         raise ValueError(f"text: got {len(text)} bytes, want more than {room}")
-    starts = torch.linspace(0, len(text) - room - 1, windows).long()
-    batch = text[starts[:, None] + torch.arange(length + 1)]
+    batch = evenly_spread(text, windows, length + 1, room + 1)
     losses = [
         F.cross_entropy(
             model(part[:, :-1]).transpose(1, 2), part[:, 1:], reduction="none"
@@ -52,6 +51,14 @@ def loss_by_position(
         for part in batch.split(8)
     ]
     return torch.cat(losses).double().mean(0)
+
+
+def evenly_spread(
+    text: Tensor, count: int, length: int, room: int | None = None
+) -> Tensor:
+    """[count, length]: pieces of text [N] from its first byte to where `room` bytes are left, else `length`."""
+    starts = torch.linspace(0, len(text) - (room or length), count).long()
+    return text[starts[:, None] + torch.arange(length)]
 
 
 def perplexities(loss: Tensor, edges: Sequence[int]) -> list[float]:
@@ -63,6 +70,14 @@ def perplexities(loss: Tensor, edges: Sequence[int]) -> list[float]:
 
 
 # --- The stored measurement -----------------------------------------------------------
+
+
+METHODS = {  # of it, as figures and tables call them
+    "learned": "learned, 1,024 rows",
+    "rope": "RoPE",
+    "none": "no positions",
+    "cut": "learned, 64 rows",
+}
 
 
 @dataclass(frozen=True)

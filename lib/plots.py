@@ -494,10 +494,7 @@ def table_rows(trained: Numbers, untrained: Numbers, far: int = 32) -> Picture:
     the means in the text are over all rows t and t + 1, and all rows t and t + `far`. It does not show
     what a model does with the rows.
     """
-    tables = {
-        "trained": _array("trained", trained, 2),
-        "untrained": _array("untrained", untrained, 2),
-    }
+    tables = _position_tables(trained=trained, untrained=untrained)
     facts = []
     with new_figure(400, 268) as figure:
         for index, (name, table) in enumerate(tables.items()):
@@ -535,10 +532,7 @@ def table_values(trained: Numbers, untrained: Numbers) -> Picture:
     trained, untrained [rows, d]. Shows at most 32 evenly spread rows and the first 24 dimensions, both tables on
     one scale, the largest absolute value drawn.
     """
-    tables = {
-        "trained": _array("trained", trained, 2),
-        "untrained": _array("untrained", untrained, 2),
-    }
+    tables = _position_tables(trained=trained, untrained=untrained)
     rows = {name: _spread(len(table), 32) for name, table in tables.items()}
     shown = {name: table[rows[name], :24] for name, table in tables.items()}
     scale = _round_up(max(np.abs(values).max() for values in shown.values()))
@@ -559,6 +553,11 @@ def table_values(trained: Numbers, untrained: Numbers) -> Picture:
         f"column, neighbouring rows of the trained table differ by {_say(_mean_step(tables['trained']))} of that "
         f"on average, those of the untrained one by {_say(_mean_step(tables['untrained']))}.",
     )
+
+
+def _position_tables(**tables: Numbers) -> dict[str, np.ndarray]:
+    """Each [rows, d], by its argument's name."""
+    return {name: _array(name, table, 2) for name, table in tables.items()}
 
 
 def _mean_step(table: np.ndarray) -> float:

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from lib.checks import as_int
+from lib.checks import as_even, as_int, require_floating, require_tensor
 
 BASE = 10_000.0  # Llama 2's base; public code often calls it theta
 COMPLEX = {torch.float32: torch.complex64, torch.float64: torch.complex128}
@@ -161,7 +161,7 @@ def dot_product_vs_offset(
     for a missing pair.
     """
     for name, vector in (("q", q), ("k", k)):
-        _require_floating(name, vector)
+        require_floating(name, vector)
         if vector.ndim != 1 or vector.shape != q.shape:
             raise ValueError(
                 f"{name}: got shape {list(vector.shape)}, want one vector [d_head], q's like k's"
@@ -210,11 +210,7 @@ def rotary_attention(
 
 def _exact_inv_freq(d_head: int, base: float) -> tuple[Tensor, Tensor]:
     """theta_i as two float64 tensors [d_head/2]: the nearest numbers, and what they miss."""
-    d_head = as_int("d_head", d_head)
-    if d_head <= 0 or d_head % 2:
-        raise ValueError(
-            f"d_head: got {d_head}, want a positive even number, for its dimensions form pairs"
-        )
+    d_head = as_even("d_head", d_head)
     if isinstance(base, bool) or not isinstance(base, Real):
         raise TypeError(f"base: got {type(base).__name__}, want a number")
     if not 0 < base < math.inf:
@@ -263,15 +259,8 @@ def _as_positions(
     return positions
 
 
-def _require_floating(name: str, x: Tensor) -> None:
-    if not isinstance(x, Tensor):
-        raise TypeError(f"{name}: got {type(x).__name__}, want a torch.Tensor")
-    if not x.is_floating_point():
-        raise TypeError(f"{name}: got dtype {x.dtype}, want a real floating-point type")
-
-
 def _require_heads(name: str, x: Tensor) -> None:
-    _require_floating(name, x)
+    require_floating(name, x)
     if x.ndim != 4:
         raise ValueError(
             f"{name}: got shape {list(x.shape)}, want [B, T, heads, d_head]"
@@ -284,10 +273,7 @@ def _require_heads(name: str, x: Tensor) -> None:
 
 def _per_head(freqs_cis: Tensor, xq: Tensor) -> Tensor:
     """freqs_cis, held against xq [B, T, h, d_head], as [1 or B, T, 1, d_head/2]."""
-    if not isinstance(freqs_cis, Tensor):
-        raise TypeError(
-            f"freqs_cis: got {type(freqs_cis).__name__}, want a torch.Tensor"
-        )
+    require_tensor("freqs_cis", freqs_cis)
     if not freqs_cis.is_complex():
         raise TypeError(
             f"freqs_cis: got dtype {freqs_cis.dtype}, want a complex table, cos + i sin"

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from lib import rope, scaling
-from lib.checks import as_int, as_number, require_str
+from lib.checks import as_even, as_int, as_number, require_str
 
 OLD_NAMES = {"su": "longrope"}  # Phi-3's first configs
 
@@ -62,7 +62,7 @@ def from_hugging_face(
         fields, "partial_rotary_factor", partial_rotary_factor, 1.0
     )
     model = _Model(
-        d_head=_as_d_head(d_head),
+        d_head=as_even("d_head", d_head),
         base=as_number("rope_theta", base, above=0),
         share=_as_share(share),
         length=_as_length("max_position_embeddings", max_position_embeddings),
@@ -328,15 +328,6 @@ def _require_fields(kind: str, fields: dict[str, object]) -> None:
 
 
 # --- Values of fields -----------------------------------------------------------------
-
-
-def _as_d_head(value: object) -> int:
-    d_head = as_int("d_head", value, at_least=2)
-    if d_head % 2:
-        raise ValueError(
-            f"d_head: got {d_head}, want an even number, for its dimensions form pairs"
-        )
-    return d_head
 
 
 def _as_share(value: object) -> float:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from lib import rope
-from lib.checks import as_int, as_number
+from lib.checks import as_even, as_int, as_number
 
 # --- All pairs alike, or all in one curve ---------------------------------------------
 
@@ -36,9 +36,9 @@ def ntk_base(d_head: int, factor: float, base: float = rope.BASE) -> float:
     Source: Peng et al., arXiv 2309.00071, section 3.1: base * s^(d / (d - 2)). Raises
     ValueError for a head of one pair, which is fastest and slowest in one.
     """
-    rope.inv_freq(d_head, base)  # refuses what is no head or no base
-    if as_int("d_head", d_head) == 2:
+    if as_even("d_head", d_head) == 2:
         raise ValueError("d_head: got 2, want at least 4: two pairs or more")
+    base = as_number("base", base, above=0)
     return base * _as_factor(factor) ** (d_head / (d_head - 2))
 
 

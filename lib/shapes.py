@@ -2,6 +2,8 @@
 
 import torch
 
+from lib.checks import require_tensor
+
 B = 2  # sequences in a batch
 T = 5  # tokens in a sequence
 h = 4  # attention heads (GPT-2's source calls the hidden state h: another thing)
@@ -15,6 +17,5 @@ def trace(name: str, tensor: torch.Tensor, meaning: str = "") -> None:
 
     Raises TypeError when `tensor` is not a tensor.
     """
-    if not isinstance(tensor, torch.Tensor):
-        raise TypeError(f"tensor: got {type(tensor).__name__}, want a torch.Tensor")
+    require_tensor("tensor", tensor)
     print(f"{name:<22}{list(tensor.shape)!s:<18}{meaning}".rstrip())

@@ -32,7 +32,7 @@ from torch.nn import functional as F
 from tqdm import tqdm
 
 from lib.checks import as_int, as_number
-from lib.decoder import Decoder, DecoderConfig
+from lib.decoder import POSITIONS, Decoder, DecoderConfig
 from lib.files import write_atomically
 
 CHECKPOINTS = Path("_build/checkpoints")
@@ -324,7 +324,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description="Train a small decoder on text. A second call goes on where the first was stopped.",
     )
     defaults = TrainingConfig()
-    parser.add_argument("position", choices=("learned", "rope", "none"))
+    parser.add_argument("position", choices=POSITIONS)
     parser.add_argument(
         "--text",
         type=Path,

@@ -16,7 +16,7 @@ from lib import explorers
 from lib.absolute import LearnedPositions
 from lib.explorer import Explorer, _Packer
 from lib.layouts import rotate
-from lib.lengths import Measured
+from lib.lengths import METHODS, Measured
 from lib.picture import COLOURS, new_figure, place
 from tests.chapters import ROOT
 from tests.packed import unpack
@@ -82,10 +82,7 @@ def measured():
 
 
 def measured_maps():
-    return {
-        explorers.METHODS[name]: weights
-        for name, weights in measured().attention.items()
-    }
+    return {METHODS[name]: weights for name, weights in measured().attention.items()}
 
 
 @pytest.fixture(scope="module")

@@ -36,7 +36,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from lib import scaling
-from lib.decoder import Decoder, DecoderConfig
+from lib.decoder import POSITIONS, Decoder, DecoderConfig
 from lib.files import write_atomically
 from lib.lab import experiment
 from lib.lengths import (
@@ -44,6 +44,7 @@ from lib.lengths import (
     WINDOWS,
     WITHIN,
     Measured,
+    evenly_spread,
     loss_by_position,
     perplexities,
 )
@@ -59,14 +60,11 @@ from lib.train import (
 
 ROOT = Path(__file__).parent.parent
 CHECKPOINTS = ROOT / "_build" / "lengths"
-POSITIONS = ("learned", "rope", "none")
 TRAINED, LONGEST = 64, 1024
 COARSE = (0, 32, 64, 80, 96, 128, 256, 512, 1024)  # positions, each bin [start, next)
 FINE = (1, 2, 4, 8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 96, 112, 128)
 FINE += (160, 192, 224, 256, 320, 384, 448, 512, 640, 768, 896, 1024)
-FACTOR = (
-    4  # texts of the stretched models are that many times as long as the training's
-)
+FACTOR = 4  # texts of the stretched models are so many times the training's length
 FINE_TUNING = TrainingConfig(
     length=FACTOR * TRAINED, steps=200, batch=8, learning_rate=3e-4, warm_up=20
 )
@@ -350,9 +348,7 @@ def attention(model: Decoder) -> list:
 
     The queries of a step are averaged, the weights on the keys of a step added.
     """
-    held_out = standard_library().held_out
-    starts = torch.linspace(0, len(held_out) - MAP_LENGTH, 64).long()
-    ids = held_out[starts[:, None] + torch.arange(MAP_LENGTH)]
+    ids = evenly_spread(standard_library().held_out, 64, MAP_LENGTH)
     maps = model.attention_maps(ids).mean(dim=(1, 2))
     steps = maps.unflatten(-1, (-1, MAP_STEP)).sum(-1)
     steps = steps.unflatten(-2, (-1, MAP_STEP)).mean(-2)

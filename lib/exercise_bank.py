@@ -949,6 +949,107 @@ WHAT_IS_CONVERTED = Exercise(
     solution="`wq` with its 8 heads and `wk` with its 2. Values are never turned, so `wv` and `wo` stay.",
 )
 
+# --- Chapter 11: decoding -------------------------------------------------------------
+
+AFTER_THE_PADDING = Exercise(
+    "after-the-padding",
+    "After the padding",
+    "A prompt of 5 tokens is padded on the left to 8. The model has RoPE; padding is masked.",
+    answers=[
+        Number(
+            "Counted by the mask: position of the prompt's first token",
+            0,
+            right="The padding before it is not counted.",
+            otherwise="How many real tokens stand before it?",
+            mistakes={
+                3: "That counts the padding.",
+                1: "Positions begin at 0 in this book, as in Llama's code.",
+                -1: "That is what `cumsum - 1` gives the padding.",
+            },
+        ),
+        Number(
+            "And of the first new token",
+            5,
+            right="As many real tokens stand before it.",
+            otherwise="How many real tokens stand before the new one?",
+            mistakes={
+                8: "That is its place in the padded row. The positions were counted without "
+                "the padding.",
+                4: "That is where the prompt's last token stands.",
+                6: "Counted from 0, that is one too far.",
+                0: "Then each new token would stand where the text begins.",
+            },
+        ),
+        Number(
+            "A prompt was turned as at 0 to 7, the padding counted. Where must its first new "
+            "token be turned, that the scores are right?",
+            8,
+            right="The whole row is 3 too far, so the new token must be too.",
+            otherwise="By how much is the whole prompt shifted? The new token must be shifted "
+            "alike.",
+            mistakes={
+                5: "That mixes two counts: the prompt is shifted by 3 and the new token is not.",
+                7: "The prompt's last token was turned there.",
+                9: "That leaves out one position.",
+                3: "That is how far the prompt is shifted.",
+            },
+        ),
+    ],
+    hints=[
+        "Write the row down: three times padding, then the tokens. Number the tokens.",
+        "Scores see offsets: the new token must be one position after the last.",
+    ],
+    solution="By the mask the tokens stand at 0 to 4, and the new one at 5. If the padding was "
+    "counted they were turned as at 3 to 7, and the new one must be turned as at 8: a shift is "
+    "harmless as long as it is the same for all.",
+)
+
+CHECK_SEES = Exercise(
+    "what-the-check-sees",
+    "What does the check see?",
+    "A model reads a text once whole and once in pieces with a cache, and the outputs are "
+    "compared. Which of these mistakes does that find?",
+    answers=[
+        Choices(
+            "Found",
+            (
+                "New tokens are turned one position too late",
+                "Every token is turned 100 positions too late",
+                "There is no mask inside a later piece of several tokens",
+                "The base is 500 instead of 10,000 throughout",
+                "Values are rotated too, in both ways",
+                "The cache ends before the text does",
+            ),
+            (
+                "New tokens are turned one position too late",
+                "There is no mask inside a later piece of several tokens",
+                "The cache ends before the text does",
+            ),
+            right="Only what differs between the two ways is found.",
+            mistakes={
+                "New tokens are turned one position too late": "Are all tokens of the text one "
+                "late, or only those after the prompt?",
+                "Every token is turned 100 positions too late": "What does a shift of "
+                "everything change?",
+                "There is no mask inside a later piece of several tokens": "When the text is read "
+                "whole, does a token see the ones after it? And in such a piece?",
+                "The base is 500 instead of 10,000 throughout": "Both ways have the same base. "
+                "What is there to differ?",
+                "Values are rotated too, in both ways": "What is in the cache, and what does "
+                "the full pass compute?",
+                "The cache ends before the text does": "Does the full pass need a cache?",
+            },
+        )
+    ],
+    hints=[
+        "Ask of each mistake: is it made in both ways alike?",
+        "Scores see offsets only.",
+    ],
+    solution="The late tokens, the missing mask and the cache that ends. A shift of everything, "
+    "another base and rotated values are made alike in both ways. The shift is harmless; the "
+    "other two need another check, such as one against a reference model.",
+)
+
 CHAPTERS = {
     "01_learned_positions": [SUM_OF_ROWS, SILENT_ROWS],
     "02_rotary": [TURNED_PAIR, EQUAL_SCORES],
@@ -965,4 +1066,5 @@ CHAPTERS = {
     ],
     "09_lab": [AVERAGED, WHAT_WAS_MEASURED, NTK_BASE],
     "10_layouts": [PARTNERS, WHAT_IS_CONVERTED],
+    "11_decoding": [AFTER_THE_PADDING, CHECK_SEES],
 }

@@ -1,7 +1,7 @@
 """The course's explorers: each function makes one figure with its sliders, from the functions the chapters teach."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -33,6 +33,7 @@ BLUE, ORANGE, GREEN = (COLOURS[name] for name in ("blue", "orange", "green"))
 MOST_TILES = 50  # on a side of an attention map
 CIRCLE = np.linspace(0, 2 * math.pi, 61)
 WHOLE_HEAD = "whole head"
+Start = Callable[[int, int], Tensor]  # start, n -> the positions of n tokens
 
 
 def table_lookup(table: LearnedPositions, positions: range = range(13)) -> Explorer:
@@ -571,6 +572,106 @@ def layout_pairs(q: Tensor, k: Tensor, positions: range = range(65)) -> Explorer
         position=positions,
         pair=range(n_pairs),
     )
+
+
+def decoding_starts(
+    q: Tensor, k: Tensor, where: Mapping[str, Start], prompt: int = 4
+) -> Explorer:
+    """A text read with a cache: what its tokens are turned by, and where the newest one looks.
+
+    q, k [T, d_head], of one head. The first `prompt` tokens are read at once, the rest one by one. where: for each
+    label, the positions int64 [n] by which n tokens are turned that begin at `start`; the first one is right.
+    """
+    tokens = len(q)
+    pieces = [(0, prompt), *((n, 1) for n in range(prompt, tokens))]
+    turned_by = {
+        label: torch.cat([positions(*piece) for piece in pieces]).tolist()
+        for label, positions in where.items()
+    }
+    weights = {
+        label: _attention_weights(q, k, positions)
+        for label, positions in turned_by.items()
+    }
+    right = next(iter(where))
+    side = 296 / tokens
+    with new_figure(400, 268) as figure:
+        canvas = place(figure, 0, 0, 400, 84, xlim=(0, 400), ylim=(84, 0))
+        canvas.set_axis_off()
+        canvas.text(2, 18, "token", color=MUTED)
+        canvas.text(2, 56, "turned as at", color=MUTED)
+        boxes, numbers = [], []
+        for n in range(tokens):
+            middle = 96 + side * (n + 0.5)
+            canvas.text(middle, 18, str(n), ha="center", color=MUTED)
+            box = Rectangle((96 + side * n + 1, 38), side - 2, 26, lw=1)
+            boxes.append(canvas.add_patch(box))
+            numbers.append(canvas.text(middle, 56, "", ha="center"))
+        axes = place(figure, 96, 112, 296, 118, xlim=(-0.5, tokens - 0.5), ylim=(0, 1))
+        axes.set_xlabel("key of token", labelpad=2)
+        axes.set_xticks(range(tokens))
+        axes.tick_params(axis="x", length=0)
+        axes.set_yticks([0, 0.5, 1], ["0", "0.5", "1"])
+        write(figure, 2, 134, "attention of", color=MUTED)
+        write(figure, 2, 148, "the newest", color=MUTED)
+        write(figure, 96, 102, "▬ right", color=BLUE)
+        write(figure, 158, 102, "■ as it is computed", color=ORANGE)
+        bars = [
+            axes.add_patch(Rectangle((n - 0.3, 0), 0.6, 0, fc=ORANGE, lw=0))
+            for n in range(tokens)
+        ]
+        marks = [
+            axes.plot([], [], color=BLUE, lw=2.5, solid_capstyle="butt")[0]
+            for _ in range(tokens)
+        ]
+
+    def update(token, positions):
+        for n in range(tokens):
+            there, at = n <= token, turned_by[positions][n]
+            boxes[n].set_facecolor(SURFACE if there else PAPER)
+            boxes[n].set_edgecolor((BLUE if at == n else ORANGE) if there else GRID)
+            numbers[n].set_text(str(at) if there else "")
+            numbers[n].set_color(INK if at == n else ORANGE)
+            bars[n].set_height(weights[positions][token, n])
+            marks[n].set_data([n - 0.4, n + 0.4], [weights[right][token, n]] * 2)
+            marks[n].set_visible(there)
+        return [*boxes, *numbers, *bars, *marks]
+
+    def describe(token, positions):
+        moved = (weights[positions] - weights[right])[token].abs().sum().item() / 2
+        wrong = [n for n in range(token + 1) if turned_by[positions][n] != n]
+        at = turned_by[positions][token]
+        told = f"Token {token}, {positions}: turned as at position {at}. "
+        if not wrong:
+            return (
+                told + "All tokens so far stand where they are, and attention is right."
+            )
+        if moved < 1e-5:
+            return told + (
+                "Tokens are turned by other positions than their own, and attention is right all the same."
+            )
+        return (
+            told + f"{moved:.0%} of its attention goes to other tokens than it should."
+        )
+
+    return Explorer(
+        figure,
+        update,
+        describe,
+        title="Where the newest token stands",
+        token=range(prompt - 1, tokens),
+        positions=list(where),
+    )
+
+
+def _attention_weights(q: Tensor, k: Tensor, positions: Sequence[int]) -> Tensor:
+    """[T, T]: causal attention of one head, q and k [T, d_head] turned by these positions."""
+    rows = freqs_cis_at(positions, q.shape[1])
+    q, k = (
+        x[0, :, 0] for x in apply_rotary_emb(q[None, :, None], k[None, :, None], rows)
+    )
+    scores = q @ k.T / math.sqrt(q.shape[1])
+    unseen = torch.ones_like(scores, dtype=torch.bool).triu(1)
+    return scores.masked_fill(unseen, -math.inf).softmax(-1)
 
 
 def _plane(axes: Axes, limit: float, cross: bool = True) -> Axes:

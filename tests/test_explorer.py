@@ -74,7 +74,18 @@ def course():
             measured_maps(), step=4, trained_length=64
         ),
         "layout pairs": explorers.layout_pairs(q, k),
+        "decoding starts": decoding_starts(),
     }
+
+
+def decoding_starts(tokens=12):
+    q, k = torch.randn(2, tokens, 8, generator=torch.Generator().manual_seed(6))
+    where = {
+        "true position": lambda start, n: start + torch.arange(n),
+        "start ignored": lambda start, n: torch.arange(n),
+        "all 100 later": lambda start, n: 100 + start + torch.arange(n),
+    }
+    return explorers.decoding_starts(3 * q, k, where)
 
 
 def measured():
@@ -99,6 +110,7 @@ COURSE = [
     "measured lengths",
     "attention",
     "layout pairs",
+    "decoding starts",
 ]
 
 
@@ -578,3 +590,29 @@ def test_the_boxes_of_a_pair_are_those_that_turn_together():
     canvas = explorer.figure.axes[0]
     chosen = [n for n, box in enumerate(canvas.patches) if box.get_linewidth() > 1]
     assert chosen == [4, 5, 8 + 2, 8 + 6]  # a row of 8 for each layout
+
+
+def test_only_positions_that_move_offsets_move_attention():
+    explorer = decoding_starts()
+    assert explorer.token == 3 and "attention is right" in explorer.sentence
+    explorer.token = 7
+    assert "turned as at position 7." in explorer.sentence
+    explorer.positions = "all 100 later"
+    assert explorer.sentence == (
+        "Token 7, all 100 later: turned as at position 107. Tokens are turned by other positions than their "
+        "own, and attention is right all the same."
+    )
+    explorer.positions = "start ignored"
+    assert "turned as at position 0." in explorer.sentence
+    assert re.search(r" \d+% of its attention goes to other tokens", explorer.sentence)
+
+
+def test_the_bars_are_the_attention_of_the_newest_token():
+    explorer = decoding_starts()
+    explorer.token, explorer.positions = 5, "start ignored"
+    explorer.svg()
+    boxes, axes = explorer.figure.axes
+    heights = [bar.get_height() for bar in axes.patches]
+    assert sum(heights) == pytest.approx(1) and heights[6:] == [0] * 6
+    told = [text.get_text() for text in boxes.texts]
+    assert told[3::2][:7] == ["0", "1", "2", "3", "0", "0", ""]

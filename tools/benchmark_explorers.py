@@ -105,6 +105,10 @@ def course() -> list[Explorer]:
     q, k = torch.randn(2, 8, dtype=torch.float64).unbind()
     rows = LearnedPositions(10, 32)
     measured = Measured()
+    starts = {
+        "true position": lambda start, n: start + torch.arange(n),
+        "start ignored": lambda start, n: torch.arange(n),
+    }
     return [
         explorers.table_lookup(rows),
         explorers.rotated_pair(q, k),
@@ -114,6 +118,7 @@ def course() -> list[Explorer]:
         explorers.measured_lengths(measured),
         explorers.attention_by_layer(measured.attention, measured.settings["map_step"]),
         explorers.layout_pairs(q, k),
+        explorers.decoding_starts(*torch.randn(2, 12, 8), starts),
     ]
 
 

@@ -1050,6 +1050,207 @@ CHECK_SEES = Exercise(
     "other two need another check, such as one against a reference model.",
 )
 
+# --- Chapter 12: precision ------------------------------------------------------------
+
+ROUNDED_POSITIONS = Exercise(
+    "rounded-positions",
+    "Rounded positions",
+    "bfloat16 keeps 8 significant bits, so it holds every whole number up to 256, every second one "
+    "up to 512 and every fourth one up to 1,024.",
+    answers=[
+        Number(
+            "To what is position 1,003 rounded?",
+            1_004,
+            right="The multiples of 4 beside it are 1,000 and 1,004, and the second is nearer.",
+            otherwise="Which multiples of 4 lie beside it? Which of them is nearer?",
+            mistakes={
+                1_003: "It takes ten bits to write that number.",
+                1_000: "That is a multiple of 4, but not the nearest.",
+                1_002: "That is a multiple of 2. This far out they are 4 apart.",
+                1_024: "That is the next power of two. There are numbers before it.",
+                256: "That is where whole numbers begin to be left out.",
+            },
+        ),
+        Number(
+            "How many different numbers are left of 0 to 1,023?",
+            513,
+            right="257 up to 256, 128 more up to 512, and 128 more up to 1,024, to which the last "
+            "ones are rounded.",
+            otherwise="Count three stretches: up to 256, up to 512, and the rest.",
+            mistakes={
+                512: "One is missing: is 0 counted, and what becomes of 1,023?",
+                1_024: "Then each would keep a number of its own.",
+                385: "That stops at 512.",
+                257: "That stops at 256.",
+                769: "That is for 0 to 4,095.",
+                256: "That takes every fourth number throughout.",
+            },
+        ),
+    ],
+    hints=[
+        "From which numbers on are they 2 apart, and from which on 4?",
+        "Between a power of two and the next there are always equally many.",
+    ],
+    solution="1,003 lies between 1,000 and 1,004 and becomes 1,004. Up to 256 there are 257 numbers, "
+    "with 0; 128 more from 258 to 512; 128 more from 516 to 1,024. Together 513.",
+)
+
+WHAT_MENDS_IT = Exercise(
+    "what-mends-it",
+    "What mends it?",
+    "The frequencies of a model were rounded to bfloat16, each by up to $2^{-8}$ of its size.",
+    answers=[
+        Number(
+            "A pair turns by 0.25 radians a token. By how much may its angle be off at position "
+            "1,024?",
+            1,
+            right="$1{,}024 \\cdot 0.25 \\cdot 2^{-8}$: a whole radian.",
+            otherwise="What is its angle there? And $2^{-8}$ of it?",
+            mistakes={
+                256: "That is the angle itself. How large a part of it is lost?",
+                4: "That leaves out the pair's frequency.",
+                1 / 1_024: "That is the error at position 1. It grows.",
+                0.25: "That is the turn for one token.",
+                0.00390625: "That is the part that is lost. Of which angle?",
+            },
+            tolerance=0.005,
+            unit="rad",
+        ),
+        Choices(
+            "What gives right angles?",
+            (
+                "`inv_freq.float()` before they are multiplied",
+                "Computing cos and sin in float64 from them",
+                "Rotating queries and keys in float32",
+                "Computing the frequencies again from the base, in float32 or better",
+                "Keeping `inv_freq` out of the cast to bfloat16",
+                "Shorter texts",
+            ),
+            (
+                "Computing the frequencies again from the base, in float32 or better",
+                "Keeping `inv_freq` out of the cast to bfloat16",
+            ),
+            right="What was rounded away can be avoided or computed again. It cannot be brought "
+            "back.",
+            mistakes={
+                "`inv_freq.float()` before they are multiplied": "What does a cast put in "
+                "place of the digits that are gone?",
+                "Computing cos and sin in float64 from them": "The cos of a wrong angle can be "
+                "computed to any number of digits.",
+                "Rotating queries and keys in float32": "That turns them exactly, by the angle it "
+                "is given.",
+                "Computing the frequencies again from the base, in float32 or better": "From what "
+                "could the lost digits be had?",
+                "Keeping `inv_freq` out of the cast to bfloat16": "Which step took the digits?",
+                "Shorter texts": "The error is smaller there. Is it gone?",
+            },
+        ),
+    ],
+    hints=[
+        "The error of an angle is its position times the error of the frequency.",
+        "Where could the digits that were lost still be found?",
+    ],
+    solution="The angle is $1{,}024 \\cdot 0.25 = 256$ radians, and $2^{-8}$ of it is 1 radian. Right "
+    "angles come from frequencies that were not rounded: kept out of the cast, or computed again.",
+)
+
+# --- Chapter 13: longer contexts ------------------------------------------------------
+
+PART_OF_A_TURN = Exercise(
+    "a-part-of-a-turn",
+    "A part of a turn",
+    "A pair needs 16,384 tokens for one turn. The model was trained on texts of 4,096 tokens, and "
+    "now reads one of 16,384.",
+    answers=[
+        Number(
+            "Which part of a turn did the pair make in training?",
+            0.25,
+            right="So it has seen a quarter of the circle.",
+            otherwise="How many tokens did it have, and how many does a whole turn need?",
+            mistakes={
+                4: "That is the quotient the other way round.",
+                1: "A whole turn needs 16,384 tokens.",
+                90: "That is in degrees. Which part of 360 is it?",
+                1.5708: "That is in radians. Which part of $2\\pi$ is it?",
+            },
+            unit="turns",
+        ),
+        Number(
+            "Which part does it make in the long text, if positions are interpolated by 4?",
+            0.25,
+            right="As far as in training, and no further.",
+            otherwise="At which position does the last token seem to stand?",
+            mistakes={
+                1: "That is without interpolation.",
+                4: "That is a pair that was made four times faster instead of slower.",
+                0.0625: "That divides by 4 twice: the text is four times as long.",
+            },
+            unit="turns",
+        ),
+        Choice(
+            "Which pairs does position interpolation slow down?",
+            (
+                "All, by the same factor",
+                "Only those that made no full turn in training",
+                "The slow ones more than the fast ones",
+                "Only the fastest",
+            ),
+            "All, by the same factor",
+            right="That is also its price: neighbours move together.",
+            mistakes={
+                "Only those that made no full turn in training": "That is YaRN's idea.",
+                "The slow ones more than the fast ones": "That is what a larger base does.",
+                "Only the fastest": "Those have seen all angles. Which method would do that?",
+            },
+        ),
+    ],
+    hints=[
+        "Divide the tokens by those of one turn.",
+        "Interpolation divides positions. Which pair could tell?",
+    ],
+    solution="4,096 of 16,384 tokens are 0.25 of a turn. In the long text it would make a whole one; "
+    "interpolated by 4 it makes 0.25 again. All pairs are slowed by 4.",
+)
+
+KEYS_GO_STALE = Exercise(
+    "which-keys-go-stale",
+    "Which keys go stale?",
+    "A model was trained on 4,096 tokens. Keys are cached after they were turned, and a text grows "
+    "from 2,000 tokens to 10,000. With which of these methods do keys in the cache come to be wrong?",
+    answers=[
+        Choices(
+            "Keys go stale",
+            (
+                "position interpolation by 4",
+                "NTK-aware scaling by 4",
+                "dynamic NTK scaling",
+                "YaRN with a factor of 4",
+                "the bands of Llama 3.1",
+                "LongRoPE with its two lists",
+            ),
+            ("dynamic NTK scaling", "LongRoPE with its two lists"),
+            right="These two change their frequencies with the length of the text.",
+            mistakes={
+                "position interpolation by 4": "Does the factor of interpolation change while this "
+                "text grows?",
+                "NTK-aware scaling by 4": "Which base has it for the first token, and which for the "
+                "last?",
+                "dynamic NTK scaling": "What does the word dynamic stand for?",
+                "YaRN with a factor of 4": "What does YaRN look at: this text, or those of the "
+                "training?",
+                "the bands of Llama 3.1": "Where do the bands come from: this text, or the config?",
+                "LongRoPE with its two lists": "When is the one list used, and when the other?",
+            },
+        )
+    ],
+    hints=[
+        "A cached key is right as long as the frequencies are those it was turned with.",
+        "Go through the methods: which of them asks how long the text is?",
+    ],
+    solution="Dynamic NTK changes its base with every token past 4,096, and LongRoPE changes lists "
+    "at 4,097. The other four have the same frequencies at 2,000 and at 10,000 tokens.",
+)
+
 CHAPTERS = {
     "01_learned_positions": [SUM_OF_ROWS, SILENT_ROWS],
     "02_rotary": [TURNED_PAIR, EQUAL_SCORES],
@@ -1067,4 +1268,6 @@ CHAPTERS = {
     "09_lab": [AVERAGED, WHAT_WAS_MEASURED, NTK_BASE],
     "10_layouts": [PARTNERS, WHAT_IS_CONVERTED],
     "11_decoding": [AFTER_THE_PADDING, CHECK_SEES],
+    "12_precision": [ROUNDED_POSITIONS, WHAT_MENDS_IT],
+    "13_longer_contexts": [PART_OF_A_TURN, KEYS_GO_STALE],
 }

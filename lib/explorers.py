@@ -12,19 +12,21 @@ from matplotlib.patches import PathPatch, Rectangle
 from matplotlib.path import Path
 from torch import Tensor
 
-from lib import layouts
+from lib import layouts, precision
 from lib.absolute import LearnedPositions
 from lib.explorer import Explorer
 from lib.lengths import METHODS, Measured
 from lib.picture import COLOURS, new_figure, place, write
-from lib.plots import bin_centres, perplexity_axes
+from lib.plots import bin_centres, perplexity_axes, say
 from lib.rope import (
+    BASE,
     apply_rotary_emb,
     dot_product_vs_offset,
     freqs_cis_at,
     inv_freq,
     rotation_angles,
 )
+from lib.rope_models import PUBLISHED, Published
 
 INK, MUTED, GRID, SURFACE, PAPER = (
     COLOURS[name] for name in ("ink", "muted", "grid", "surface", "paper")
@@ -33,6 +35,7 @@ BLUE, ORANGE, GREEN = (COLOURS[name] for name in ("blue", "orange", "green"))
 MOST_TILES = 50  # on a side of an attention map
 CIRCLE = np.linspace(0, 2 * math.pi, 61)
 WHOLE_HEAD = "whole head"
+EVERY_PAIR = "worst of all"
 Start = Callable[[int, int], Tensor]  # start, n -> the positions of n tokens
 
 
@@ -672,6 +675,180 @@ def _attention_weights(q: Tensor, k: Tensor, positions: Sequence[int]) -> Tensor
     scores = q @ k.T / math.sqrt(q.shape[1])
     unseen = torch.ones_like(scores, dtype=torch.bool).triu(1)
     return scores.masked_fill(unseen, -math.inf).softmax(-1)
+
+
+def angle_errors(
+    ways: Mapping[str, precision.Way] = precision.WAYS,
+    d_head: int = 128,
+    last_octave: int = 20,
+) -> Explorer:
+    """How far the angles of a rotation table are off, by how it is made and how long the text is.
+
+    The largest error is that of some positions in each octave up to 2^last_octave, drawn at random, for rounding
+    spares powers of two.
+    """
+    generator = torch.Generator().manual_seed(0)
+    octaves = [2**n for n in range(1, last_octave + 1)]
+    positions = [
+        torch.randint(end // 2, end, (min(end, 48),), generator=generator)
+        for end in octaves
+    ]
+    largest = {
+        name: torch.stack(
+            [
+                precision.angle_errors(way(there, d_head, BASE), there).amax(0)
+                for there in positions
+            ]
+        )
+        .cummax(0)
+        .values.clamp(min=1e-9)
+        for name, way in ways.items()
+    }
+    pairs = [EVERY_PAIR, *(n for n in (0, 1, 2, 4, 8, 16, 32) if n < d_head // 2)]
+    turns = inv_freq(d_head)
+
+    def errors(name: str, pair: int | str) -> Tensor:
+        return largest[name].amax(1) if pair == EVERY_PAIR else largest[name][:, pair]
+
+    with new_figure(400, 262) as figure:
+        write(figure, 2, 12, "largest error of an angle (radians)", color=MUTED)
+        axes = place(figure, 46, 26, 344, 190)
+        axes.set(xscale="log", yscale="log", xlim=(2, octaves[-1]), ylim=(1e-8, 30))
+        marks = octaves[1::3]
+        axes.set_xticks(marks, [f"{mark:,}" for mark in marks])
+        powers = [1e-8, 1e-6, 1e-4, 1e-2, 1]
+        axes.set_yticks(powers, [say(power) for power in powers])
+        axes.minorticks_off()
+        axes.set_xlabel("tokens of the text", labelpad=2)
+        axes.axhline(math.pi, color=ORANGE, lw=0.75, dashes=(3, 2))
+        axes.text(2.2, math.pi * 1.4, "half a turn: no angle is known", color=ORANGE)
+        for name in ways:
+            axes.plot(octaves, errors(name, EVERY_PAIR), color=GRID, lw=1.25)
+        (curve,) = axes.plot([], [], color=BLUE, lw=2.25)
+        (dot,) = axes.plot([], [], "o", color=BLUE, ms=8, mec=PAPER, mew=1.5)
+
+    def update(way, pair, tokens):
+        found = errors(way, pair)
+        curve.set_data(octaves, found)
+        dot.set_data([tokens], [found[octaves.index(tokens)]])
+        return [curve, dot]
+
+    def describe(way, pair, tokens):
+        error = errors(way, pair)[octaves.index(tokens)].item()
+        where = (
+            "the worst pair"
+            if pair == EVERY_PAIR
+            else f"pair {pair} (a turn in {say(math.tau / turns[pair].item())} tokens)"
+        )
+        share = error / math.pi
+        meaning = (
+            "less than a float32 can tell of 1 radian"
+            if error < 1e-7
+            else f"{share:.1g} of half a turn"
+            if share < 0.5
+            else "the angle is lost"
+        )
+        return f"A text of {tokens:,} tokens, {way}: {where} is off by up to {say(error)} rad, {meaning}."
+
+    return Explorer(
+        figure,
+        update,
+        describe,
+        title="How exact is the angle?",
+        tokens=octaves,
+        way=list(ways),
+        pair=pairs,
+    )
+
+
+def published_wavelengths(
+    models: Mapping[str, Published] = PUBLISHED,
+    lengths: Sequence[int] = tuple(2**n for n in range(11, 18)),
+) -> Explorer:
+    """How long a turn of each pair takes in models' published parameters, against the text they were trained on.
+
+    A pair whose turn is longer than the trained length has not seen all angles. It meets new ones in a text in
+    which it turns further than it did in training.
+    """
+    plain = {name: inv_freq(model.d_head, model.base) for name, model in models.items()}
+    most_pairs = max(map(len, plain.values()))
+    with new_figure(400, 300) as figure:
+        write(figure, 2, 12, "tokens for one turn", color=MUTED)
+        write(figure, 46, 28, "● scaled", color=BLUE)
+        write(figure, 106, 28, "○ as trained", color=MUTED)
+        write(figure, 186, 28, "■ meets new angles in this text", color=ORANGE)
+        axes = place(figure, 46, 38, 344, 216)
+        axes.set(yscale="log", xlim=(-1, most_pairs), ylim=(4, 4e7))
+        axes.set_xlabel("pair", labelpad=2)
+        powers = [10**n for n in range(1, 8)]
+        axes.set_yticks(
+            powers,
+            [
+                f"{power:,}" if power < 1e6 else f"1e{round(math.log10(power))}"
+                for power in powers
+            ],
+        )
+        axes.minorticks_off()
+        (trained_line,) = axes.plot([], [], color=MUTED, lw=1, dashes=(4, 2))
+        (text_line,) = axes.plot([], [], color=INK, lw=1)
+        trained_label = axes.text(0, 1, "", color=MUTED)
+        text_label = axes.text(0, 1, "", color=INK)
+        (before,) = axes.plot([], [], "o", color=MUTED, ms=4, mew=0.75, mfc=PAPER)
+        (after,) = axes.plot([], [], "o", color=BLUE, ms=4, mew=0)
+        (new,) = axes.plot([], [], "s", color=ORANGE, ms=4.5, mew=0)
+
+    def meets_new(model, frequencies, length):
+        """bool [pairs]: has not turned in full in training, and turns further in this text."""
+        seen = plain[model] * models[model].trained_length
+        return (seen < math.tau) & (frequencies * length > seen * (1 + 1e-9))
+
+    def update(tokens, model):
+        scaled = models[model].scaled(tokens).inv_freq
+        pairs = np.arange(len(scaled))
+        marked = meets_new(model, scaled, tokens).numpy()
+        turns = (math.tau / scaled).numpy()
+        before.set_data(pairs, math.tau / plain[model])
+        after.set_data(pairs[~marked], turns[~marked])
+        new.set_data(pairs[marked], turns[marked])
+        trained = models[model].trained_length
+        for line, label, length, text in (
+            (trained_line, trained_label, trained, f"trained on {trained:,}"),
+            (text_line, text_label, tokens, f"this text: {tokens:,}"),
+        ):
+            line.set_data([-1, most_pairs], [length, length])
+            label.set_text(text)
+            # The upper line's label stands above it and the lower one's below, so they never meet.
+            above = length == max(trained, tokens)
+            label.set_position((-0.5, length * 1.2 if above else length / 2.3))
+        return [trained_line, text_line, before, after, new, trained_label, text_label]
+
+    def describe(tokens, model):
+        published = models[model]
+        scaled = published.scaled(tokens).inv_freq
+        partly = (plain[model] * published.trained_length < math.tau).sum().item()
+        unscaled, now = (
+            meets_new(model, frequencies, tokens).sum().item()
+            for frequencies in (plain[model], scaled)
+        )
+        told = (
+            f"{model}, a text of {tokens:,} tokens: {partly} of {len(scaled)} pairs made no full turn in the "
+            f"{published.trained_length:,} of training. "
+        )
+        if torch.equal(scaled, plain[model]):
+            return told + f"{now} of them meet new angles."
+        return (
+            told
+            + f"Unscaled, {unscaled} of them would meet new angles; scaled, {now} do."
+        )
+
+    return Explorer(
+        figure,
+        update,
+        describe,
+        title="A turn of each pair",
+        tokens=list(lengths),
+        model=list(models),
+    )
 
 
 def _plane(axes: Axes, limit: float, cross: bool = True) -> Axes:

@@ -58,7 +58,7 @@ def angle_table(positions: Numbers, inv_freq: Numbers) -> Picture:
     with new_figure(400, 94 + row * len(pairs)) as figure:
         write(figure, 2, 12, "pair", color=MUTED)
         write(figure, left, 12, "▾ one more full turn", color=MUTED)
-        write(figure, 398, 12, f"at m = {_say(shown[-1])}", color=MUTED, ha="right")
+        write(figure, 398, 12, f"at m = {say(shown[-1])}", color=MUTED, ha="right")
         for index, pair in enumerate(pairs):
             top = 30 + row * index
             strip = place(figure, left, top, width, 20)
@@ -69,10 +69,10 @@ def angle_table(positions: Numbers, inv_freq: Numbers) -> Picture:
                 figure,
                 2,
                 top + 21,
-                f"θ{_sub(pair)} = {_say(inv_freq[pair], 2)}",
+                f"θ{_sub(pair)} = {say(inv_freq[pair], 2)}",
                 color=MUTED,
             )
-            write(figure, 398, top + 7, f"{_say(ends[pair])} rad", ha="right")
+            write(figure, 398, top + 7, f"{say(ends[pair])} rad", ha="right")
             write(figure, 398, top + 21, _turns(ends[pair]), color=MUTED, ha="right")
         ticks = [
             tick
@@ -81,24 +81,24 @@ def angle_table(positions: Numbers, inv_freq: Numbers) -> Picture:
         ]
         strip.set_xticks(
             np.interp(ticks, shown, np.arange(len(shown)) + 0.5),
-            [_say(tick) for tick in ticks],
+            [say(tick) for tick in ticks],
         )
         strip.set_xlabel("position m (tokens)", labelpad=2)
         _tile_key(figure, left, 30 + row * len(pairs) + 36, width, "cos(angle)")
     rows = "; ".join(
-        f"pair {pair} (θ{_sub(pair)} = {_say(inv_freq[pair])} rad per token) has turned by "
-        f"{_say(ends[pair])} rad, {_turns(ends[pair])}"
+        f"pair {pair} (θ{_sub(pair)} = {say(inv_freq[pair])} rad per token) has turned by "
+        f"{say(ends[pair])} rad, {_turns(ends[pair])}"
         for pair in pairs
     )
     return Picture(
         figure,
-        f"Angles of {len(pairs)} pairs at positions {_say(shown[0])} to {_say(shown[-1])}, drawn "
-        f"as their cosine{_sample(len(shown), len(positions))}. At position {_say(shown[-1])} {rows}.",
+        f"Angles of {len(pairs)} pairs at positions {say(shown[0])} to {say(shown[-1])}, drawn "
+        f"as their cosine{_sample(len(shown), len(positions))}. At position {say(shown[-1])} {rows}.",
     )
 
 
 def _sample(shown: int, of: int) -> str:
-    return "" if shown == of else f", {shown} of {_say(of)} evenly spread"
+    return "" if shown == of else f", {shown} of {say(of)} evenly spread"
 
 
 def _turn_marks(strip: Axes, positions: np.ndarray, wavelength: float) -> None:
@@ -150,7 +150,7 @@ def rotated_pairs(
             write(figure, left, top - 24, f"pair {pair}", weight="bold")
             write(figure, left, top - 9, _angle(angles[pair]), color=MUTED)
             sizes = (
-                f"|q| = {_say(lengths[0, pair], 2)}, |k| = {_say(lengths[1, pair], 2)}"
+                f"|q| = {say(lengths[0, pair], 2)}, |k| = {say(lengths[1, pair], 2)}"
             )
             write(figure, left + size, top - 24, sizes, color=MUTED, ha="right")
             axes = place(figure, left, top, size, size)
@@ -163,14 +163,14 @@ def rotated_pairs(
         f"pair {pair} turns by {_angle(angles[pair])}, "
         + " and ".join(
             f"{name} from {_point(before[which, pair])} to {_point(after[which, pair])}, "
-            f"norm {_say(lengths[which, pair])} both times"
+            f"norm {say(lengths[which, pair])} both times"
             for which, name in enumerate("qk")
         )
         for pair in pairs
     )
     return Picture(
         figure,
-        f"Pairs of a query q and a key k before and after rotation at position {_say(position)}. "
+        f"Pairs of a query q and a key k before and after rotation at position {say(position)}. "
         f"{_capital(rows)}.",
     )
 
@@ -268,15 +268,15 @@ def dot_product_vs_offset(
         axes.tick_params(labelbottom=True)
         axes.set_xlabel(offset_label, labelpad=2)
     rows = "; ".join(
-        f"{name} from {_say(scores.min())} to {_say(scores.max())}"
+        f"{name} from {say(scores.min())} to {say(scores.max())}"
         + _at_zero(offsets, scores, before=", ")
         for name, scores in curves
     )
     return Picture(
         figure,
-        f"Score of one query and one key against the {offset_label}, from {_say(offsets[0])} to "
-        f"{_say(offsets[-1])}. Ranges: {rows}. The whole head scores {_say(whole[0])} at offset "
-        f"{_say(offsets[0])} and {_say(whole[-1])} at offset {_say(offsets[-1])}.",
+        f"Score of one query and one key against the {offset_label}, from {say(offsets[0])} to "
+        f"{say(offsets[-1])}. Ranges: {rows}. The whole head scores {say(whole[0])} at offset "
+        f"{say(offsets[0])} and {say(whole[-1])} at offset {say(offsets[-1])}.",
     )
 
 
@@ -295,13 +295,13 @@ def _score_curve(
     axes.yaxis.set_major_locator(MaxNLocator(2, symmetric=True))
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
     for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter(FuncFormatter(lambda value, _: _say(value)))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: say(value)))
     axes.tick_params(labelbottom=False)
 
 
 def _at_zero(offsets: np.ndarray, scores: np.ndarray, before: str = "") -> str:
     return "".join(
-        f"{before}{_say(score)} at offset 0" for score in scores[offsets == 0][:1]
+        f"{before}{say(score)} at offset 0" for score in scores[offsets == 0][:1]
     )
 
 
@@ -344,8 +344,8 @@ def norms(before: Numbers, after: Numbers) -> Picture:
         axes.text(high, high, " after =\n before", color=MUTED, va="center")
     return Picture(
         figure,
-        f"Norms of {len(first)} vectors before and after rotation. They run from {_say(first.min())} to "
-        f"{_say(first.max())}; before and after differ by {_bound(np.abs(second - first).max())}.",
+        f"Norms of {len(first)} vectors before and after rotation. They run from {say(first.min())} to "
+        f"{say(first.max())}; before and after differ by {_bound(np.abs(second - first).max())}.",
     )
 
 
@@ -393,7 +393,7 @@ def wavelengths(inv_freq: Numbers, length: float) -> Picture:
             label="partial",
         )
         for pair in pairs if few else ():
-            write(figure, 398, 26 + row * (pair + 1) + 4, _say(waves[pair]), ha="right")
+            write(figure, 398, 26 + row * (pair + 1) + 4, say(waves[pair]), ha="right")
         if few:
             write(figure, 398, 14, "tokens", color=MUTED, ha="right")
         above = {
@@ -402,7 +402,7 @@ def wavelengths(inv_freq: Numbers, length: float) -> Picture:
             "va": "bottom",
         }
         axes.text(
-            length, 1 + 4 / height, f"length {_say(length)}", color=ORANGE, **above
+            length, 1 + 4 / height, f"length {say(length)}", color=ORANGE, **above
         )
         axes.yaxis.set_major_locator(MaxNLocator(8, integer=True))
         axes.set_ylim(len(waves), -1)
@@ -411,10 +411,10 @@ def wavelengths(inv_freq: Numbers, length: float) -> Picture:
         axes.set_xlabel("wavelength 2π/θᵢ (tokens)", labelpad=2)
         write(figure, 2, 14, "pair i", color=MUTED)
     some = _spread(len(waves), MOST_PAIRS)
-    rows = ", ".join(f"pair {pair} {_say(waves[pair])}" for pair in some)
+    rows = ", ".join(f"pair {pair} {say(waves[pair])}" for pair in some)
     return Picture(
         figure,
-        f"Wavelengths of {len(waves)} pairs in tokens: {rows}. Within {_say(length)} tokens {full.sum()} of "
+        f"Wavelengths of {len(waves)} pairs in tokens: {rows}. Within {say(length)} tokens {full.sum()} of "
         f"{len(waves)} pairs complete a turn.",
     )
 
@@ -477,7 +477,7 @@ def broadcast_add(tokens: Numbers, positions: Numbers) -> Picture:
         round(value, 3) for value in tokens[:, -1, 0]
     ]  # before adding: sums must add up
     first = "; ".join(
-        f"sequence {which}: {_say(value)} + ({_say(row)}) = {_say(round(value + row, 3))}"
+        f"sequence {which}: {say(value)} + ({say(row)}) = {say(round(value + row, 3))}"
         for which, value in enumerate(firsts)
     )
     return Picture(
@@ -546,12 +546,12 @@ def table_values(trained: Numbers, untrained: Numbers) -> Picture:
             axes.set_xlabel(f"{values.shape[1]} of {tables[name].shape[1]} dimensions")
             write(figure, left, 13, name, weight="bold")
         _tile_key(figure, 28, 276, 368, "value", scale)
-    spreads = ", ".join(f"{name} {_say(table.std())}" for name, table in tables.items())
+    spreads = ", ".join(f"{name} {say(table.std())}" for name, table in tables.items())
     return Picture(
         figure,
         f"Two position tables, positions downwards. Standard deviation of all values: {spreads}. Down a "
-        f"column, neighbouring rows of the trained table differ by {_say(_mean_step(tables['trained']))} of that "
-        f"on average, those of the untrained one by {_say(_mean_step(tables['untrained']))}.",
+        f"column, neighbouring rows of the trained table differ by {say(_mean_step(tables['trained']))} of that "
+        f"on average, those of the untrained one by {say(_mean_step(tables['untrained']))}.",
     )
 
 
@@ -650,11 +650,11 @@ def perplexity_by_position(
     ]
     seeds = max((len(values) for values in curves.values()), default=1)
     spread = f" Means of {seeds} seeds, in brackets their range." if seeds > 1 else ""
-    table = f" The learned table has {_say(table_rows)} rows." if table_rows else ""
+    table = f" The learned table has {say(table_rows)} rows." if table_rows else ""
     return Picture(
         figure,
         f"{title + ': byte' if title else 'Byte'} perplexity by position. Trained on the first "
-        f"{_say(trained_length)} positions.{table}{spread} {'. '.join(rows)}.",
+        f"{say(trained_length)} positions.{table}{spread} {'. '.join(rows)}.",
     )
 
 
@@ -674,7 +674,7 @@ def perplexity_axes(
     marks = [(trained_length, "trained here ")]
     if table_rows:
         axes.axvline(table_rows, color=MUTED, lw=1.25, dashes=(4, 2))
-        marks.append((table_rows, f"table ends: {_say(table_rows)} rows"))
+        marks.append((table_rows, f"table ends: {say(table_rows)} rows"))
     for x, text in marks:
         over_axes = axes.get_xaxis_transform()
         axes.text(x, 1.02, text, color=MUTED, ha="right", transform=over_axes)
@@ -740,15 +740,13 @@ def _by_bin(by_seed: np.ndarray, edges: np.ndarray) -> str:
     bins = zip(by_seed.T, pairwise(edges), _at_powers_of_two(edges), strict=True)
     for values, (start, end), shown in bins:
         if np.isnan(values).any():
-            told.append(f"cannot run from {_say(start)} on")
+            told.append(f"cannot run from {say(start)} on")
             break
         if shown:
-            text = _say(values.mean())
+            text = say(values.mean())
             if len(values) > 1:
-                text += f" ({_say(values.min())} to {_say(values.max())})"
-            where = (
-                _say(start) if end == start + 1 else f"{_say(start)}–{_say(end - 1)}"
-            )
+                text += f" ({say(values.min())} to {say(values.max())})"
+            where = say(start) if end == start + 1 else f"{say(start)}–{say(end - 1)}"
             told.append(f"{text} at {where}")
     return ", ".join(told)
 
@@ -897,7 +895,7 @@ def diagram_rotary(position: int, angles: Numbers) -> Picture:
         for index, pair in enumerate(shown):
             y = 116 + 44 * index
             axes.text(10, y + 4, f"pair {pair}", color=MUTED)
-            axes.text(104, y + 4, _say(angles[pair]), ha="right")
+            axes.text(104, y + 4, say(angles[pair]), ha="right")
             _arrow(axes, [(110, y), (130, y)], colour=MUTED)
             _dial(axes, 158, y, angles[pair], BLUE)
             _dial(axes, 212, y, angles[pair], ORANGE)
@@ -922,7 +920,7 @@ def diagram_rotary(position: int, angles: Numbers) -> Picture:
         axes.text(
             10, bottom + 127, "How good the model is there: measure it.", color=MUTED
         )
-    rows = ", ".join(f"pair {pair} by {_say(angles[pair])} rad" for pair in shown)
+    rows = ", ".join(f"pair {pair} by {say(angles[pair])} rad" for pair in shown)
     return Picture(
         figure,
         f"Panel B, rotary position embeddings. Position {position} gives every pair of a head an angle, "
@@ -1009,12 +1007,12 @@ def _tile_key(
     """The key of `_tiles`: its 21 levels, with their values from −scale to scale."""
     key = place(figure, left + width - 168, top, 168, 8)
     _tiles(key, np.linspace(-1, 1, 21)[None])
-    key.set_xticks([0.5, 10.5, 20.5], [_say(-scale), "0", _say(scale)])
+    key.set_xticks([0.5, 10.5, 20.5], [say(-scale), "0", say(scale)])
     write(figure, left, top + 9, label, color=MUTED)
 
 
 def _powers_of_ten(axes: Axes) -> None:
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _say(value)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: say(value)))
     axes.xaxis.set_minor_locator(NullLocator())
 
 
@@ -1022,7 +1020,7 @@ def _powers_of_two(axes: Axes) -> None:
     low, high = axes.get_xlim()
     powers = [2**n for n in range(40) if low <= 2**n <= high]
     powers = powers[:: math.ceil(len(powers) / 8)]
-    axes.set_xticks(powers, [_say(power) for power in powers])
+    axes.set_xticks(powers, [say(power) for power in powers])
     axes.xaxis.set_minor_locator(NullLocator())
 
 
@@ -1034,7 +1032,7 @@ def _one_two_five(axes: Axes) -> None:
         for step in (1, 2, 5)
         if low <= step * 10**n <= high
     ]
-    axes.set_yticks(values, [_say(value) for value in values])
+    axes.set_yticks(values, [say(value) for value in values])
     axes.yaxis.set_minor_locator(NullLocator())
     axes.grid(axis="y", color=GRID, lw=0.5)
     axes.set_axisbelow(True)
@@ -1092,7 +1090,7 @@ def _arrow(
 # ---- Numbers in words ----
 
 
-def _say(number: float, digits: int = 3) -> str:
+def say(number: float, digits: int = 3) -> str:
     """Three significant digits, whole from 1,000 on, with a true minus sign: 0.628, −1.5, 6,283, 1e−05."""
     number = round(float(number), 12)  # what is smaller is a rounding error
     text = (
@@ -1110,15 +1108,15 @@ def _round_up(number: float) -> float:
 
 
 def _turns(angle: float) -> str:
-    return f"{_say(angle / TURN, 2)} turns"
+    return f"{say(angle / TURN, 2)} turns"
 
 
 def _angle(angle: float) -> str:
-    return f"{_say(angle)} rad = {_turns(angle)}"
+    return f"{say(angle)} rad = {_turns(angle)}"
 
 
 def _point(point: np.ndarray) -> str:
-    return f"({_say(point[0])}, {_say(point[1])})"
+    return f"({say(point[0])}, {say(point[1])})"
 
 
 def _capital(text: str) -> str:
@@ -1133,4 +1131,4 @@ def _bound(difference: float) -> str:
     """A power of ten above the difference: stable where its digits are not."""
     if difference == 0:
         return "nothing"
-    return "less than " + _say(float(f"1e{math.floor(math.log10(difference)) + 1}"))
+    return "less than " + say(float(f"1e{math.floor(math.log10(difference)) + 1}"))

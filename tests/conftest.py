@@ -1,4 +1,4 @@
-"""The built book, its address on this machine, and one browser: shared by every test that looks at pages."""
+"""Shared by tests: the built book, its address on this machine, one browser; and Meta's own code."""
 
 import functools
 import http.server
@@ -8,6 +8,7 @@ import sys
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -142,3 +143,15 @@ def visit(browser, address):
     yield open_page
     for profile in profiles:
         profile.close()
+
+
+@pytest.fixture(scope="session")
+def meta():
+    """Meta's own llama_models.llama3.model. It imports fairscale for its parallel layers, which no test of
+    positions needs and which would be a large dependency, so empty stand-ins take fairscale's place."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("", ".nn.model_parallel.initialize", ".nn.model_parallel.layers"):
+            patch.setitem(sys.modules, f"fairscale{name}", MagicMock())
+        from llama_models.llama3 import model
+
+        return model

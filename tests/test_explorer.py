@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import math
 import random
 import re
 
@@ -18,6 +19,9 @@ from lib.explorer import Explorer, _Packer
 from lib.layouts import rotate
 from lib.lengths import METHODS, Measured
 from lib.picture import COLOURS, new_figure, place
+from lib.precision import WAYS
+from lib.rope import freqs_cis_at, inv_freq
+from lib.rope_models import PUBLISHED
 from tests.chapters import ROOT
 from tests.packed import unpack
 
@@ -75,6 +79,8 @@ def course():
         ),
         "layout pairs": explorers.layout_pairs(q, k),
         "decoding starts": decoding_starts(),
+        "angle errors": explorers.angle_errors(),
+        "published wavelengths": explorers.published_wavelengths(),
     }
 
 
@@ -111,6 +117,8 @@ COURSE = [
     "attention",
     "layout pairs",
     "decoding starts",
+    "angle errors",
+    "published wavelengths",
 ]
 
 
@@ -616,3 +624,67 @@ def test_the_bars_are_the_attention_of_the_newest_token():
     assert sum(heights) == pytest.approx(1) and heights[6:] == [0] * 6
     told = [text.get_text() for text in boxes.texts]
     assert told[3::2][:7] == ["0", "1", "2", "3", "0", "0", ""]
+
+
+def test_the_angle_explorer_reads_off_what_the_ways_lose():
+    explorer = explorers.angle_errors()
+    explorer.way, explorer.tokens = "positions in bfloat16", 256
+    assert "the worst pair is off by up to" in explorer.sentence
+    assert "the angle is lost" not in explorer.sentence
+    explorer.tokens = 4096
+    assert explorer.sentence.endswith("the angle is lost.")
+    explorer.way, explorer.pair = "this book", 1
+    said = float(
+        re.search(r"up to ([\de−.]+) rad", explorer.sentence)[1].replace("−", "-")
+    )
+    positions = torch.arange(4096)
+    exact = freqs_cis_at(positions, 128, dtype=torch.complex128)
+    found = (
+        (freqs_cis_at(positions, 128) * exact.conj()).angle().abs()[:, 1].max().item()
+    )
+    assert 0.5 * found < said <= 1.01 * found
+    assert explorer.sentence.startswith(
+        "A text of 4,096 tokens, this book: pair 1 (a turn in 7.26 tokens) is off by up to "
+    )
+
+
+def test_an_error_never_shrinks_with_the_text():
+    explorer = explorers.angle_errors({"float32": WAYS["all in float32"]}, 16, 8)
+    sizes = []
+    for tokens in (2, 16, 256):
+        explorer.tokens = tokens
+        explorer.svg()
+        sizes.append(explorer.figure.axes[0].lines[-1].get_ydata()[0])
+    assert sizes == sorted(sizes) and sizes[0] > 0
+
+
+def test_the_pairs_that_meet_new_angles_are_those_that_turn_further_than_in_training():
+    explorer = explorers.published_wavelengths()
+    explorer.tokens, explorer.model = 32_768, "Llama 3.1 8B"
+    model = PUBLISHED["Llama 3.1 8B"]
+    plain, scaled = inv_freq(128, 500_000), model.scaled(32_768).inv_freq
+    partly = plain * 8192 < math.tau
+    met = {
+        name: (partly & (theta * 32_768 > plain * 8192)).sum().item()
+        for name, theta in (("plain", plain), ("scaled", scaled))
+    }
+    assert explorer.sentence == (
+        f"Llama 3.1 8B, a text of 32,768 tokens: {partly.sum()} of 64 pairs made no full turn in the 8,192 of "
+        f"training. Unscaled, {met['plain']} of them would meet new angles; scaled, {met['scaled']} do."
+    )
+    explorer.svg()
+    before, after, new = explorer.figure.axes[0].lines[-3:]
+    assert len(before.get_xdata()) == 64 and len(new.get_xdata()) == met["scaled"]
+    assert len(after.get_xdata()) == 64 - met["scaled"]
+    explorer.model, explorer.tokens = "Llama 2 7B", 2_048
+    assert explorer.sentence.endswith("0 of them meet new angles.")
+
+
+def test_longrope_changes_its_list_past_the_trained_length():
+    explorer = explorers.published_wavelengths(lengths=(4_096, 8_192))
+    explorer.model = "Phi-3 mini 128k"
+    explorer.svg()
+    short = explorer.figure.axes[0].lines[-2].get_ydata()
+    explorer.tokens = 8_192
+    explorer.svg()
+    assert max(explorer.figure.axes[0].lines[-2].get_ydata()) > 10 * max(short)

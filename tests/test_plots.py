@@ -416,7 +416,7 @@ def test_table_values_are_both_drawn_on_one_scale():
     )
     trained = smooth_table().numpy()
     step = np.abs(np.diff(trained, axis=0)).mean() / trained.std()
-    assert f"trained table differ by {plots._say(step)} of that" in picture.text
+    assert f"trained table differ by {plots.say(step)} of that" in picture.text
 
 
 # ---- Diagrams ----
@@ -490,4 +490,4 @@ def test_dials_turn_by_the_angle_anticlockwise():
     ],
 )
 def test_numbers_are_said_shortly(number, said):
-    assert plots._say(number) == said
+    assert plots.say(number) == said

@@ -7,7 +7,6 @@ Every bound is derived beside its test. u is the unit roundoff of a type, half i
 
 import sys
 from functools import cache
-from unittest.mock import MagicMock
 
 import mpmath
 import numpy as np
@@ -232,18 +231,6 @@ def test_rotation_in_every_dtype_is_as_near_the_exact_one_as_its_rounding_allows
 
 
 # --- Public implementations -----------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def meta():
-    """Meta's own llama_models.llama3.model. It imports fairscale for its parallel layers, which no test of
-    positions needs and which would be a large dependency, so empty stand-ins take fairscale's place."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name in ("", ".nn.model_parallel.initialize", ".nn.model_parallel.layers"):
-            patch.setitem(sys.modules, f"fairscale{name}", MagicMock())
-        from llama_models.llama3 import model
-
-        return model
 
 
 def public_bound(x, largest_angle):

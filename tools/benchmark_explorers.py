@@ -119,6 +119,8 @@ def course() -> list[Explorer]:
         explorers.attention_by_layer(measured.attention, measured.settings["map_step"]),
         explorers.layout_pairs(q, k),
         explorers.decoding_starts(*torch.randn(2, 12, 8), starts),
+        explorers.angle_errors(),
+        explorers.published_wavelengths(),
     ]
 
 

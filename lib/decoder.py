@@ -5,6 +5,7 @@ d_head = d / h. Pre-norm, biases as in GPT-2, the output tied to the token table
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -60,7 +61,11 @@ class DecoderConfig:
 
 
 class Decoder(nn.Module):
-    """Token ids [B, T] -> logits [B, T, V]."""
+    """Token ids [B, T] -> logits [B, T, V].
+
+    freqs_cis: the rotation table, complex64 [max_position, d_head/2] whatever the type of
+    the weights, or None. Another of this shape may take its place.
+    """
 
     def __init__(self, config: DecoderConfig):
         super().__init__()
@@ -69,13 +74,8 @@ class Decoder(nn.Module):
         self.positions = None
         if config.position == "learned":
             self.positions = LearnedPositions(config.max_position, config.d)
-        freqs_cis = None
-        if config.position == "rope":
-            freqs_cis = precompute_freqs_cis(
-                config.d_head, config.max_position, config.base
-            )
         # A buffer moves with the model; the formula makes it again, so no checkpoint holds it.
-        self.register_buffer("freqs_cis", freqs_cis, persistent=False)
+        self.register_buffer("freqs_cis", _rotation_table(config), persistent=False)
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.n_layers))
         self.norm = nn.LayerNorm(config.d)
         self.apply(_initialise)
@@ -102,6 +102,23 @@ class Decoder(nn.Module):
         if cache is not None:
             cache.length += ids.shape[1]
         return F.linear(self.norm(x), self.tokens.weight)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "Decoder":
+        """What `to` and `half` do to every tensor; the rotation table only moves.
+
+        PyTorch casts a complex buffer with the weights, and a real type has no room for
+        its sines.
+        """
+        table = self.freqs_cis
+
+        def moved(tensor: Tensor) -> Tensor:
+            if tensor is not table:
+                return fn(tensor)
+            device = fn(table.real).device
+            no_numbers = table.is_meta and device.type != "meta"
+            return (_rotation_table(self.config) if no_numbers else table).to(device)
+
+        return super()._apply(moved, recurse)
 
     @torch.inference_mode()
     def attention_maps(self, ids: Tensor) -> Tensor:
@@ -216,6 +233,13 @@ def _sees_its_past(q: Tensor, k: Tensor) -> Tensor | None:
     if new in (1, known):
         return None
     return torch.ones(new, known, dtype=torch.bool, device=q.device).tril(known - new)
+
+
+def _rotation_table(config: DecoderConfig) -> Tensor | None:
+    """Complex64 [max_position, d_head/2], if the decoder turns its queries and keys."""
+    if config.position != "rope":
+        return None
+    return precompute_freqs_cis(config.d_head, config.max_position, config.base)
 
 
 def _initialise(module: nn.Module) -> None:

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from lib.decoder import Decoder, DecoderConfig
+from lib.rope import precompute_freqs_cis
 
 EACH_POSITION = pytest.mark.parametrize("position", ["learned", "rope", "none"])
 
@@ -57,6 +58,54 @@ def test_the_rotation_table_moves_with_the_model_and_is_in_no_checkpoint():
         "freqs_cis" in dict(model.named_buffers())
         and "freqs_cis" not in model.state_dict()
     )
+
+
+CASTS = {
+    "to bfloat16": (lambda model: model.to(torch.bfloat16), 0.05),
+    "half": (lambda model: model.half(), 0.01),
+    "double": (lambda model: model.double(), 1e-6),
+    "to float64": (lambda model: model.to("cpu", torch.float64), 1e-6),
+    "there and back": (lambda model: model.to(torch.float64).float(), 1e-6),
+    "like a tensor": (lambda model: model.to(torch.zeros(1).double()), 1e-6),
+}
+
+
+@pytest.mark.filterwarnings("error")
+@EACH_POSITION
+@pytest.mark.parametrize("cast", CASTS)
+def test_a_cast_model_computes_the_same_in_its_own_numbers(position, cast, ids):
+    model, (convert, tolerance) = decoder(position), CASTS[cast]
+    # rows that the formula would not make again
+    if position == "rope":
+        model.freqs_cis = precompute_freqs_cis(4, 32, base=50.0)
+    expected = model(ids)
+    found = convert(model)(ids)
+    assert found.dtype == model.tokens.weight.dtype
+    torch.testing.assert_close(found.float(), expected, rtol=0, atol=tolerance)
+    if position == "rope":
+        assert torch.equal(model.freqs_cis, precompute_freqs_cis(4, 32, base=50.0))
+
+
+def test_the_rotation_table_follows_to_a_device_and_back():
+    model = decoder("rope")
+    table, weights = model.freqs_cis, model.state_dict()
+    model.to("meta", torch.bfloat16)
+    assert model.freqs_cis.is_meta and model.freqs_cis.dtype == torch.complex64
+    model.to_empty(device="cpu")  # all is lost but what the formula makes again
+    assert torch.equal(model.freqs_cis, table)
+    model.float().load_state_dict(weights)
+    assert torch.equal(model.freqs_cis, table)
+
+
+def test_a_move_that_fails_leaves_the_rotation_table():
+    model = decoder("rope")
+
+    def fail(_):
+        raise RuntimeError("no such device")
+
+    with pytest.raises(RuntimeError, match="no such device"):
+        model._apply(fail)
+    assert model.freqs_cis is not None
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lib.absolute import LearnedPositions
-from lib.checks import as_int
+from lib.checks import as_int, require_tensor
 from lib.rope import BASE, apply_rotary_emb, precompute_freqs_cis
 
 Position = Literal["learned", "rope", "none"]
@@ -84,14 +84,19 @@ class Decoder(nn.Module):
                 nn.init.normal_(added.weight, std=0.02 / math.sqrt(2 * config.n_layers))
 
     def forward(self, ids: Tensor, cache: "Cache | None" = None) -> Tensor:
-        """ids [B, T] -> logits [B, T, V].
+        """ids [B, T], int64 or int32 -> logits [B, T, V].
 
         With a cache the ids continue the text in it, at their true positions. Raises
         IndexError past the end of a learned table or of the cache, and ValueError past
-        the end of the rotation table.
+        the end of the rotation table; TypeError, ValueError or IndexError for what are
+        no ids, and for the cache of another model. (On a GPU an id outside 0 .. V - 1 is
+        CUDA's error: to look for it would be to wait.)
         """
-        start = 0 if cache is None else cache.start_of(ids)
-        x = self.tokens(ids)
+        _require_ids(ids)
+        if not isinstance(cache, Cache | None):
+            raise TypeError(f"cache: got {type(cache).__name__}, want a Cache")
+        start = 0 if cache is None else cache.start_of(ids, self)
+        x = self._vectors(ids)
         if self.positions is not None:
             x = self.positions(x, start)
         rows = None
@@ -102,6 +107,15 @@ class Decoder(nn.Module):
         if cache is not None:
             cache.length += ids.shape[1]
         return F.linear(self.norm(x), self.tokens.weight)
+
+    def _vectors(self, ids: Tensor) -> Tensor:
+        """[B, T, d]: the tokens' own; the look-up itself notices an id that has none."""
+        try:
+            return self.tokens(ids)
+        except IndexError as error:
+            last = self.config.V - 1
+            outside = ids[(ids < 0) | (ids > last)][0]
+            raise IndexError(f"ids: got {outside}, want 0 to {last}") from error
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "Decoder":
         """What `to` and `half` do to every tensor; the rotation table only moves.
@@ -145,7 +159,16 @@ class Decoder(nn.Module):
     def generate(
         self, ids: Tensor, count: int, generator: torch.Generator | None = None
     ) -> Tensor:
-        """ids [B, T] and `count` more, drawn one by one from what the model predicts."""
+        """ids [B, T] and `count` more, drawn one by one from what the model predicts.
+
+        Raises as `forward`, and ValueError when there is no token to begin with.
+        """
+        _require_ids(ids)
+        if 0 in ids.shape:
+            raise ValueError(
+                f"ids: got shape {list(ids.shape)}, want [B, T] with a token or more"
+            )
+        count = as_int("count", count, at_least=0)
         cache = self.new_cache(len(ids), ids.shape[1] + count)
         logits = self(ids, cache)[:, -1]
         for _ in range(count):
@@ -235,6 +258,14 @@ def _sees_its_past(q: Tensor, k: Tensor) -> Tensor | None:
     return torch.ones(new, known, dtype=torch.bool, device=q.device).tril(known - new)
 
 
+def _require_ids(ids: Tensor) -> None:
+    require_tensor("ids", ids)
+    if ids.dtype not in (torch.int64, torch.int32):
+        raise TypeError(f"ids: got dtype {ids.dtype}, want torch.int64 or torch.int32")
+    if ids.ndim != 2:
+        raise ValueError(f"ids: got shape {list(ids.shape)}, want [B, T]")
+
+
 def _rotation_table(config: DecoderConfig) -> Tensor | None:
     """Complex64 [max_position, d_head/2], if the decoder turns its queries and keys."""
     if config.position != "rope":
@@ -264,10 +295,18 @@ class Cache:
         self.batch = as_int("batch", batch, at_least=1)
         self.size, self.length = as_int("length", size, at_least=1), 0
         shape = (config.n_layers, 2, batch, size, config.kv_heads, config.d_head)
-        self._kept = like.new_empty(shape)
+        self._kept, self._config = like.new_empty(shape), config
 
-    def start_of(self, ids: Tensor) -> int:
-        """The position at which ids [B, T] begin when they continue what is here."""
+    def start_of(self, ids: Tensor, model: Decoder) -> int:
+        """The position at which ids [B, T] begin when the model continues what is here."""
+        weight = model.tokens.weight
+        for mine, wanted in (
+            (self._config, model.config),
+            (self._kept.dtype, weight.dtype),
+            (self._kept.device, weight.device),
+        ):
+            if mine != wanted:
+                raise ValueError(f"cache: got one of {mine}, want one of {wanted}")
         batch, count = ids.shape
         if batch != self.batch:
             raise ValueError(

@@ -1,5 +1,6 @@
 """lib/decoder.py: it sees no future, its positions are what they say, and its tables end where they should."""
 
+import functools
 import math
 import re
 
@@ -8,16 +9,15 @@ import torch
 
 from lib.decoder import Decoder, DecoderConfig
 from lib.rope import precompute_freqs_cis
+from tests.refusals import assert_refused
 
 EACH_POSITION = pytest.mark.parametrize("position", ["learned", "rope", "none"])
 
 
-def decoder(position, max_position=32, h=4, h_kv=None):
+def decoder(position, max_position=32, **sizes):
     torch.manual_seed(0)
-    config = DecoderConfig(
-        position, max_position, V=50, d=16, h=h, h_kv=h_kv, n_layers=2
-    )
-    return Decoder(config).eval()
+    sizes = {"V": 50, "d": 16, "h": 4, "n_layers": 2} | sizes
+    return Decoder(DecoderConfig(position, max_position, **sizes)).eval()
 
 
 @pytest.fixture
@@ -144,6 +144,39 @@ def test_weights_start_as_gpt_2_s():
     assert not any(b.any() for n, b in model.named_parameters() if n.endswith("bias"))
 
 
+NO_IDS = [
+    ([[1, 2]], TypeError, "list"),
+    (torch.zeros(1, 4), TypeError, "dtype torch.float32"),
+    (torch.zeros(1, 4, dtype=torch.uint8), TypeError, "dtype torch.uint8"),
+    (torch.zeros(4, dtype=torch.long), ValueError, "shape [4]"),
+    (torch.zeros(1, 1, 4, dtype=torch.long), ValueError, "shape [1, 1, 4]"),
+    (torch.tensor([[0, 49, 50]]), IndexError, "50"),
+    (torch.tensor([[3, -1]]), IndexError, "-1"),
+]
+
+
+@EACH_POSITION
+@pytest.mark.parametrize(("ids", "error", "came"), NO_IDS, ids=str)
+def test_what_are_no_token_ids_is_named_whatever_the_way_in(position, ids, error, came):
+    model = decoder(position)
+    cache = model.new_cache(batch=1, length=8)
+    for call in (
+        lambda: model(ids),
+        lambda: model(ids, cache),
+        lambda: model.attention_maps(ids),
+        lambda: model.generate(ids, 2),
+    ):
+        assert_refused(call, error, "ids", came)
+    assert cache.length == 0
+
+
+@EACH_POSITION
+def test_int32_ids_are_ids_and_no_token_is_a_text(position, ids):
+    model = decoder(position)
+    assert torch.equal(model(ids.int()), model(ids))
+    assert model(ids[:, :0]).shape == (3, 0, 50)
+
+
 # --- With a cache ---------------------------------------------------------------------
 
 
@@ -180,6 +213,29 @@ def test_another_batch_is_no_continuation(ids):
         model(ids[:1, :2], cache)
 
 
+OTHERS = {
+    "no cache": lambda: [torch.zeros(1)],
+    "of other sizes": lambda: decoder("rope", h_kv=2).new_cache(3, 8),
+    "turned otherwise": lambda: decoder("rope", base=50.0).new_cache(3, 8),
+    "of another type": lambda: decoder("rope").double().new_cache(3, 8),
+    "elsewhere": lambda: decoder("rope").to("meta").new_cache(3, 8),
+}
+TOLD = {
+    "no cache": (TypeError, "list"),
+    "of other sizes": (ValueError, "h_kv=2"),
+    "turned otherwise": (ValueError, "base=50.0"),
+    "of another type": (ValueError, "torch.float64"),
+    "elsewhere": (ValueError, "meta"),
+}
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_the_cache_of_another_model_is_refused(other, ids):
+    error, came = TOLD[other]
+    cache = OTHERS[other]()
+    assert_refused(lambda: decoder("rope")(ids[:, :2], cache), error, "cache", came)
+
+
 @pytest.mark.parametrize(
     ("position", "error"), [("learned", IndexError), ("rope", ValueError)]
 )
@@ -208,6 +264,28 @@ def test_generating_continues_the_text_and_is_the_same_with_the_same_dice(
     ]
     assert texts[0].shape == (3, 17) and torch.equal(texts[0][:, :11], ids)
     assert torch.equal(texts[0], texts[1]) and not torch.equal(texts[0], texts[2])
+
+
+@pytest.mark.parametrize(
+    ("count", "error", "came"),
+    [
+        (-1, ValueError, "-1"),
+        (2.5, TypeError, "2.5 (float)"),
+        (True, TypeError, "True"),
+    ],
+)
+def test_a_count_that_is_none_is_named(count, error, came, ids):
+    call = functools.partial(decoder("rope").generate, ids, count)
+    assert_refused(call, error, "count", came)
+
+
+def test_generating_needs_a_token_to_begin_with_and_may_add_none(ids):
+    model = decoder("rope")
+    for empty in (ids[:, :0], ids[:0]):
+        for count in (0, 2):
+            call = functools.partial(model.generate, empty, count)
+            assert_refused(call, ValueError, "ids", str(list(empty.shape)))
+    assert torch.equal(model.generate(ids, 0), ids)
 
 
 # --- Attention maps -------------------------------------------------------------------

@@ -134,7 +134,7 @@ class Decoder(nn.Module):
 
         return super()._apply(moved, recurse)
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def attention_maps(self, ids: Tensor) -> Tensor:
         """ids [B, T] -> [n_layers, B, h, T, T]: each query's weights on the keys up to its own."""
         maps = []
@@ -155,7 +155,7 @@ class Decoder(nn.Module):
         """An empty cache for texts of up to `length` tokens."""
         return Cache(self.config, batch, length, like=self.tokens.weight)
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def generate(
         self, ids: Tensor, count: int, generator: torch.Generator | None = None
     ) -> Tensor:

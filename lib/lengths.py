@@ -22,7 +22,7 @@ WITHIN = 1.25  # so far outside the stored seeds' range another result may be
 WINDOWS = 256  # texts read, evenly spread over what was held out
 
 
-@torch.inference_mode()
+@torch.no_grad()
 def loss_by_position(
     model: Decoder,
     text: Tensor,

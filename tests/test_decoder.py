@@ -314,6 +314,16 @@ def test_attention_maps_are_the_weights_that_attention_uses(position, h_kv, ids)
     torch.testing.assert_close(attention(*seen[0], None), attention.out(mixed))
 
 
+def test_what_a_model_returns_can_be_learned_from(ids):
+    model = decoder("rope")
+    maps = model.attention_maps(ids)
+    scale = torch.ones((), requires_grad=True)
+    (scale * maps).square().sum().backward()
+    assert scale.grad == pytest.approx(2 * maps.square().sum().item())
+    model(model.generate(ids, 2)).sum().backward()
+    assert model.tokens.weight.grad.any()
+
+
 def test_looking_at_attention_leaves_the_model_as_it_was(ids):
     model = decoder("rope")
     before = model(ids)

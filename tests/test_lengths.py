@@ -36,6 +36,13 @@ def test_each_loss_is_that_of_the_byte_after_its_position():
     assert found.tolist() == pytest.approx(expected, rel=1e-5)
 
 
+def test_losses_can_be_learned_from():
+    found = loss_by_position(decoder(), text(), 16, windows=1)
+    scale = torch.ones((), dtype=torch.float64, requires_grad=True)
+    (scale * found).sum().backward()
+    assert scale.grad == found.sum()
+
+
 def test_several_windows_are_averaged_from_the_first_byte_to_the_last():
     model, read = decoder(), text()
     first, last = (

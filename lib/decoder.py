@@ -86,16 +86,27 @@ class Decoder(nn.Module):
     def forward(self, ids: Tensor, cache: "Cache | None" = None) -> Tensor:
         """ids [B, T], int64 or int32 -> logits [B, T, V].
 
-        With a cache the ids continue the text in it, at their true positions. Raises
+        With a cache the ids continue the text in it, at their true positions, and no
+        gradient is recorded: the logits have none, and `backward` says so. Raises
         IndexError past the end of a learned table or of the cache, and ValueError past
         the end of the rotation table; TypeError, ValueError or IndexError for what are
         no ids, and for the cache of another model. (On a GPU an id outside 0 .. V - 1 is
         CUDA's error: to look for it would be to wait.)
         """
         _require_ids(ids)
-        if not isinstance(cache, Cache | None):
+        if cache is None:
+            return self._logits(ids)
+        if not isinstance(cache, Cache):
             raise TypeError(f"cache: got {type(cache).__name__}, want a Cache")
-        start = 0 if cache is None else cache.start_of(ids, self)
+        start = cache.start_of(ids, self)
+        with torch.no_grad():  # what is kept of earlier passes could not pass it on
+            logits = self._logits(ids, start, cache)
+        cache.length += ids.shape[1]
+        return logits
+
+    def _logits(
+        self, ids: Tensor, start: int = 0, cache: "Cache | None" = None
+    ) -> Tensor:
         x = self._vectors(ids)
         if self.positions is not None:
             x = self.positions(x, start)
@@ -104,8 +115,6 @@ class Decoder(nn.Module):
             rows = self.freqs_cis[start : start + ids.shape[1]]
         for n, block in enumerate(self.blocks):
             x = block(x, rows, cache and cache.layer(n))
-        if cache is not None:
-            cache.length += ids.shape[1]
         return F.linear(self.norm(x), self.tokens.weight)
 
     def _vectors(self, ids: Tensor) -> Tensor:
@@ -288,7 +297,7 @@ class Cache:
     """Keys, turned at their own positions, and values of the tokens read so far.
 
     length: how many there are. size: how many there can be; one more is an IndexError.
-    It is for reading: no gradient flows through what is kept.
+    It is for reading: a pass that uses it records no gradient.
     """
 
     def __init__(self, config: DecoderConfig, batch: int, size: int, like: Tensor):
@@ -334,6 +343,6 @@ class CacheLayer:
     def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """k, v [B, T, h_kv, d_head] written after what is there; all of it so far."""
         end = self.length + k.shape[1]
-        self.keys[:, self.length : end] = k.detach()
-        self.values[:, self.length : end] = v.detach()
+        self.keys[:, self.length : end] = k
+        self.values[:, self.length : end] = v
         return self.keys[:, :end], self.values[:, :end]

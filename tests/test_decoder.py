@@ -193,6 +193,18 @@ def test_step_by_step_is_the_full_pass(position, h_kv, parts, ids):
     assert cache.length == 11
 
 
+@pytest.mark.parametrize("parts", [[11], [6, 5]], ids=str)
+def test_what_was_read_with_a_cache_has_no_gradient_to_be_wrong(parts, ids):
+    model = decoder("rope")
+    cache = model.new_cache(batch=3, length=11)
+    steps = [model(part, cache) for part in ids.split(parts, dim=1)]
+    assert not any(logits.requires_grad for logits in steps)
+    with pytest.raises(RuntimeError, match="does not require grad"):
+        steps[-1].sum().backward()
+    model(ids).sum().backward()  # and gradients are recorded again
+    assert model.blocks[0].attention.qkv.weight.grad.any()
+
+
 @EACH_POSITION
 @torch.inference_mode()
 def test_a_full_cache_is_an_error_and_stays_as_it_was(position, ids):

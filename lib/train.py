@@ -12,6 +12,7 @@ not.
 """
 
 import argparse
+import copy
 import hashlib
 import io
 import math
@@ -36,6 +37,7 @@ from lib.decoder import POSITIONS, Decoder, DecoderConfig
 from lib.files import write_atomically
 
 CHECKPOINTS = Path("_build/checkpoints")
+NO_CHECKPOINT = "no checkpoint of this program"
 EVERY_TENTH = 10  # file is held out, or the last tenth of a single file
 
 
@@ -223,15 +225,31 @@ class Training:
         }
 
     def load(self, state: dict) -> None:
-        """Go on from a state. Raises ValueError when it is that of another run."""
+        """Go on from a state. Raises ValueError when it is none, or that of another run, and changes nothing."""
+        before = copy.deepcopy(self.state())
+        if not isinstance(state, dict) or state.keys() != before.keys():
+            raise ValueError(NO_CHECKPOINT)
         for name, theirs, mine in _differences(state, self._identity()):
             raise ValueError(
                 f"{name}: the checkpoint has {theirs}, this run has {mine}"
             )
+        try:
+            self._take(state)
+        except Exception as error:
+            self._take(before)
+            raise ValueError(NO_CHECKPOINT) from error
+
+    def _take(self, state: dict) -> None:
         self.model.load_state_dict(state["model"])
         self._optimizer.load_state_dict(state["optimizer"])
         self._windows.set_state(state["windows"])
         self.steps_done, self.losses = state["steps_done"], list(state["losses"])
+        if not len(self.losses) == self.steps_done <= self.config.steps:
+            raise ValueError(f"{self.steps_done} steps, {len(self.losses)} losses")
+        for parameter, moments in self._optimizer.state.items():
+            for moment in moments.values():  # the optimizer itself does not look
+                if moment.shape not in (parameter.shape, ()):
+                    raise ValueError(f"{moment.shape} for {parameter.shape}")
 
 
 def _differences(theirs: dict, mine: dict) -> Iterator[tuple]:
@@ -307,12 +325,20 @@ def save(training: Training, path: Path) -> None:
 
 
 def resume(training: Training, path: Path) -> None:
-    """Go on from a checkpoint. Raises ValueError when the file is none, or that of another run."""
+    """Go on from a checkpoint.
+
+    Raises OSError when the file cannot be read and ValueError when it is no checkpoint,
+    or that of another run; the training then stays as it was.
+    """
+    content = io.BytesIO(path.read_bytes())
     try:
-        state = torch.load(path, weights_only=True)
-    except Exception as error:
-        raise ValueError(f"{path}: no checkpoint of this program") from error
-    training.load(state)
+        state = torch.load(content, weights_only=True)
+    except Exception as error:  # of many kinds
+        raise ValueError(f"{path}: {NO_CHECKPOINT}") from error
+    try:
+        training.load(state)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
 
 
 # --- The command ----------------------------------------------------------------------

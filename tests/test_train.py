@@ -187,12 +187,12 @@ def wait_for(condition, seconds=120):
         (
             DecoderConfig("none", 16, d=16, h=2, n_layers=1),
             BUDGET,
-            "decoder.position: the checkpoint has rope, this run has none",
+            "run.pt: decoder.position: the checkpoint has rope, this run has none",
         ),
         (
             TINY,
             TrainingConfig(16, 12, 4, warm_up=2, seed=9),
-            "training.seed: the checkpoint has 3, this run has 9",
+            "run.pt: training.seed: the checkpoint has 3, this run has 9",
         ),
     ],
 )
@@ -202,11 +202,91 @@ def test_the_checkpoint_of_another_run_is_refused(tmp_path, config, budget, mess
         resume(Training(config, text(), budget), tmp_path / "run.pt")
 
 
-def test_a_file_that_is_no_checkpoint_is_refused(tmp_path):
-    (tmp_path / "run.pt").write_text("not one")
-    with pytest.raises(ValueError, match="no checkpoint of this program"):
-        resume(Training(TINY, text(), BUDGET), tmp_path / "run.pt")
-    assert (tmp_path / "run.pt").read_text() == "not one"
+def written(*, without=(), **changes):
+    """What is written in place of a checkpoint's own: a state with changes."""
+
+    def write(path, state):
+        state = {name: value for name, value in state.items() if name not in without}
+        torch.save(state | changes, path)
+
+    return write
+
+
+def cut_short(path, state):
+    torch.save(state, path)
+    path.write_bytes(path.read_bytes()[:-500])
+
+
+NO_CHECKPOINTS = {
+    "a text": lambda path, _: path.write_text("not one"),
+    "nothing": lambda path, _: path.write_bytes(b""),
+    "cut short": cut_short,
+    "a tensor": lambda path, _: torch.save(torch.zeros(3), path),
+    "another dict": lambda path, _: torch.save({"weights": torch.zeros(3)}, path),
+    "no weights": written(without=["model"]),
+    "no identity": written(without=["text"]),
+    "no weights in it": written(model={}),
+    "other weights": lambda path, state: written(
+        model={name: value[..., :1] for name, value in state["model"].items()}
+    )(path, state),
+    "no moments": written(optimizer={}),
+    "moments of others": lambda path, state: written(
+        optimizer=state["optimizer"] | {"param_groups": []}
+    )(path, state),
+    "moments of other sizes": lambda path, state: written(
+        optimizer=state["optimizer"]
+        | {
+            "state": {
+                n: {name: value[..., None].clone() for name, value in moments.items()}
+                for n, moments in state["optimizer"]["state"].items()
+            }
+        }
+    )(path, state),
+    "no dice": written(windows=torch.zeros(3, dtype=torch.uint8)),
+    "steps without losses": written(losses=[1.0]),
+    "more steps than there are": written(steps_done=13, losses=[1.0] * 13),
+    "steps in words": written(steps_done="three", losses=[1.0] * 3),
+}
+
+
+@pytest.mark.parametrize("content", NO_CHECKPOINTS)
+def test_a_file_that_is_no_checkpoint_is_refused_whole(tmp_path, content):
+    path = tmp_path / "run.pt"
+    first = Training(TINY, text(), BUDGET)
+    for _ in range(3):
+        first.step()
+    NO_CHECKPOINTS[content](path, first.state())
+    there = path.read_bytes()
+    training = Training(TINY, text(), BUDGET)
+    training.step()  # so that there is something to lose
+    with pytest.raises(ValueError, match=r"run\.pt: no checkpoint of this program"):
+        resume(training, path)
+    assert path.read_bytes() == there
+    training.run()  # as if nothing had been
+    assert torch.equal(weights(training), weights(finished()))
+
+
+def test_a_file_that_cannot_be_read_is_not_called_no_checkpoint(tmp_path):
+    for path, error in (
+        (tmp_path, IsADirectoryError),
+        (tmp_path / "x", FileNotFoundError),
+    ):
+        with pytest.raises(error, match=re.escape(str(path))):
+            resume(Training(TINY, text(), BUDGET), path)
+
+
+@pytest.mark.parametrize("content", ["a tensor", "no weights", "other weights"])
+def test_the_command_says_which_file_is_no_checkpoint(tmp_path, capsys, content):
+    given = command(tmp_path, *OPTIONS)[3:]
+    config = TrainingConfig(length=16, steps=400, batch=2)
+    state = Training(
+        DecoderConfig("rope", 1024), text_of([tmp_path / "text.txt"]), config
+    ).state()
+    NO_CHECKPOINTS[content](tmp_path / "run.pt", state)
+    with pytest.raises(SystemExit) as stopped:
+        train.main(list(map(str, given)))
+    assert stopped.value.code == 2
+    assert "run.pt: no checkpoint of this program" in capsys.readouterr().err
 
 
 # --- Text -----------------------------------------------------------------------------

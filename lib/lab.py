@@ -73,7 +73,8 @@ def experiment(
     first `length` are trained), "rope" or "none". text: the standard library's source
     unless given. windows: pieces of held-out text that are read. bar: makes the progress
     bar, as `Training.run` takes it; a widget's unless given. Ten seconds at the defaults
-    on one core. Raises as DecoderConfig, TrainingConfig and Training do.
+    on one core. Raises as DecoderConfig, TrainingConfig and Training do, and
+    FloatingPointError when the training diverges.
     """
     longest = FAR * as_int("length", length, at_least=4)
     for name, value in (("d_head", d_head), ("h", h), ("windows", windows)):

@@ -62,7 +62,14 @@ def evenly_spread(
 
 
 def perplexities(loss: Tensor, edges: Sequence[int]) -> list[float]:
-    """exp of the mean loss in each bin edges[j] .. edges[j + 1] - 1; NaN where the losses end before it does."""
+    """exp of the mean loss in each bin edges[j] .. edges[j + 1] - 1; NaN where the losses end before it does.
+
+    Raises ValueError when a loss is NaN itself: that model has diverged.
+    """
+    for position in loss.isnan().nonzero().flatten().tolist():
+        raise ValueError(
+            f"loss: got nan at position {position}, want numbers: the model has diverged"
+        )
     return [
         loss[a:b].mean().exp().item() if b <= len(loss) else float("nan")
         for a, b in pairwise(edges)

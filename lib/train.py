@@ -152,7 +152,10 @@ class Training:
         return self.steps_done >= self.config.steps
 
     def step(self) -> float:
-        """One step of the budget; the loss of its windows, in nats a byte."""
+        """One step of the budget; the loss of its windows, in nats a byte.
+
+        Raises FloatingPointError when the training has diverged, and goes no further.
+        """
         for group in self._optimizer.param_groups:
             group["lr"] = self.config.learning_rate_at(self.steps_done)
         windows = random_windows(
@@ -161,6 +164,7 @@ class Training:
         loss = F.cross_entropy(
             self.model(windows[:, :-1]).flatten(0, 1), windows[:, 1:].flatten()
         )
+        self._require_finite(loss.item())
         self._optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
@@ -168,6 +172,13 @@ class Training:
         self.steps_done += 1
         self.losses.append(loss.item())
         return self.losses[-1]
+
+    def _require_finite(self, loss: float) -> None:
+        if not math.isfinite(loss):
+            raise FloatingPointError(
+                f"learning_rate: got {self.config.learning_rate}, with which the training diverged: "
+                f"after {self.steps_done} steps its loss is {loss}; want a smaller one"
+            )
 
     def run(
         self,
@@ -178,7 +189,7 @@ class Training:
     ) -> None:
         """All steps that are left, with a progress bar; `save` is called on the way, at the end, and on Ctrl-C.
 
-        bar: makes the progress bar, which is used as tqdm's are.
+        bar: makes the progress bar, which is used as tqdm's are. Raises as `step`.
         """
         progress = bar(
             total=self.config.steps,
@@ -397,6 +408,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(str(error))
     try:
         training.run(save=lambda: save(training, path), label=given.position)
+    except FloatingPointError as error:
+        print(f"\n{error}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print(
             f"\nstopped after step {training.steps_done}; the same command goes on from {path}",

@@ -75,6 +75,11 @@ def test_what_cannot_be_run_is_named_before_anything_is_trained(change, error, m
         run(**change, bar=never)
 
 
+def test_a_run_that_diverged_is_no_model_that_cannot_run():
+    with pytest.raises(FloatingPointError, match=r"learning_rate: got 1e\+20"):
+        run(learning_rate=1e20, steps=60)
+
+
 @pytest.mark.parametrize("length", [3, 0])
 def test_a_training_too_short_for_the_bins_is_refused(length):
     with pytest.raises(ValueError, match=f"length: got {length}, want at least 4"):

@@ -83,6 +83,12 @@ def test_perplexity_is_the_exponential_of_the_mean_loss():
     assert math.isnan(perplexities(loss, (0, 4))[0])  # the losses end before the bin
 
 
+def test_a_loss_that_is_no_number_is_not_a_model_that_cannot_run():
+    loss = torch.tensor([1.0, math.nan, 1.0])
+    with pytest.raises(ValueError, match="loss: got nan at position 1, want numbers"):
+        perplexities(loss, (2, 3))
+
+
 def test_runs_know_their_mean_and_range():
     runs = Runs(torch.tensor([[1.0, 5.0, math.nan], [3.0, 4.0, math.nan]]))
     assert runs.mean.tolist()[:2] == [2, 4.5] and math.isnan(runs.mean[2])

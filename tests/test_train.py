@@ -1,5 +1,6 @@
 """lib/train.py: the same run whether or not it was stopped, and clear words about bad text."""
 
+import math
 import os
 import re
 import signal
@@ -93,6 +94,26 @@ def test_windows_reach_both_ends_of_the_text():
     assert windows.shape == (500, 17)
     assert windows.min() == 0 and windows.max() == 19
     assert (windows.diff() == 1).all()
+
+
+def test_a_training_that_diverges_says_so_and_keeps_its_last_finite_state():
+    budget = TrainingConfig(16, 200, 4, learning_rate=1e20, warm_up=2)
+    training, saved = Training(TINY, text(), budget), []
+    with pytest.raises(FloatingPointError, match=r"learning_rate: got 1e\+20.*nan"):
+        training.run(save=lambda: saved.append(training.steps_done), save_every=1)
+    assert saved == list(range(1, training.steps_done + 1))
+    assert len(training.losses) == training.steps_done < 200
+    assert all(map(math.isfinite, training.losses))
+
+
+def test_the_command_says_that_a_training_diverged(tmp_path, capsys, monkeypatch):
+    def diverge(_):
+        raise FloatingPointError("learning_rate: got 1")
+
+    monkeypatch.setattr(Training, "step", diverge)
+    given = map(str, command(tmp_path, *OPTIONS)[3:])
+    assert train.main(list(given)) == 1
+    assert "learning_rate: got 1" in capsys.readouterr().err
 
 
 # --- Stopping and going on ------------------------------------------------------------

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from lib import layouts, precision
 from lib.absolute import LearnedPositions
+from lib.checks import as_int
 from lib.explorer import Explorer
 from lib.lengths import METHODS, Measured
 from lib.picture import COLOURS, new_figure, place, write
@@ -367,7 +368,13 @@ def measured_lengths(measured: Measured) -> Explorer:
     """The stored measurement: one method's curve over all seeds, and one range of positions.
 
     The sentence says mean and range there, and how many times the perplexity inside the trained range that is.
+    Raises ValueError when a method of METHODS is not in it.
     """
+    for section in ("fine", "coarse"):
+        for name in METHODS.keys() - getattr(measured, section).keys():
+            raise ValueError(
+                f"measured: got no {name!r} in {section}, want all of {list(METHODS)}"
+            )
     labels = {label: name for name, label in METHODS.items()}
     edges, trained_length = (
         np.array(measured.fine_edges),
@@ -442,10 +449,15 @@ def attention_by_layer(
     maps: for each model's label [n_layers, T, T], causal, rows that sum to 1; T at most 50. step: how many
     neighbouring positions stand behind a row or a column. Dashed lines mark `trained_length`. A tile's strength
     is the square root of its weight, so that small ones are seen.
+    Raises ValueError, by the argument's name or the model's label, for what is none of this.
     """
     arrays = {label: weights.double().numpy() for label, weights in maps.items()}
-    layers, count, _ = next(iter(arrays.values())).shape
-    border = count if trained_length is None else min(count, trained_length // step)
+    layers, count = _size_of_maps(arrays)
+    as_int("step", step, at_least=1)
+    border = count
+    if trained_length is not None:  # two steps: the sentence is about neighbours
+        as_int("trained_length", trained_length, at_least=2 * step)
+        border = min(count, trained_length // step)
     size = (400 - 26 - 12 * (len(arrays) - 1)) / len(arrays)
     with new_figure(400, size + 78) as figure:
         patches = {}
@@ -491,6 +503,24 @@ def attention_by_layer(
         title="Attention by position",
         layer=range(1, layers + 1),
     )
+
+
+def _size_of_maps(maps: Mapping[str, np.ndarray]) -> tuple[int, int]:
+    """n_layers and T of maps [n_layers, T, T], which are alike in both and have rows that sum to 1."""
+    if not maps:
+        raise ValueError("maps: got none, want one or more")
+    layers, count = (*next(iter(maps.values())).shape, 0, 0)[:2]
+    for label, weights in maps.items():
+        drawable = layers and 2 <= count <= MOST_TILES
+        if not drawable or weights.shape != (layers, count, count):
+            raise ValueError(
+                f"{label}: got shape {list(weights.shape)}, want [n_layers, T, T], T from 2 to "
+                f"{MOST_TILES}, and the same for every model"
+            )
+        totals = weights.sum(-1)
+        for total in totals[~np.isclose(totals, 1, atol=0.05)]:
+            raise ValueError(f"{label}: got a row whose sum is {total}, want 1")
+    return layers, count
 
 
 def layout_pairs(q: Tensor, k: Tensor, positions: range = range(65)) -> Explorer:
@@ -875,10 +905,6 @@ def _draw_attention(
 ) -> list:
     """One map as tiles of 10 levels; returns their patches, one a level, hidden where it has no tile."""
     count = len(weights)
-    if weights.shape != (count, count) or count > MOST_TILES:
-        raise ValueError(
-            f"weights: got shape {list(weights.shape)}, want [T, T] with T at most {MOST_TILES}"
-        )
     axes.set(xlim=(0, count), ylim=(count, 0))
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)

@@ -19,6 +19,7 @@ from matplotlib.path import Path
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 from torch import Tensor
 
+from lib.checks import as_int
 from lib.picture import COLOURS, Picture, new_figure, place, write
 from lib.rope import rotate_pair
 
@@ -495,6 +496,7 @@ def table_rows(trained: Numbers, untrained: Numbers, far: int = 32) -> Picture:
     what a model does with the rows.
     """
     tables = _position_tables(trained=trained, untrained=untrained)
+    as_int("far", far, at_least=1)
     facts = []
     with new_figure(400, 268) as figure:
         for index, (name, table) in enumerate(tables.items()):
@@ -502,6 +504,8 @@ def table_rows(trained: Numbers, untrained: Numbers, far: int = 32) -> Picture:
                 raise ValueError(
                     f"{name}: got {len(table)} rows, want more than far = {far}"
                 )
+            for row in np.flatnonzero(~table.any(axis=1)):
+                raise ValueError(f"{name}: got zeros in row {row}, want a direction")
             rows = _spread(len(table), 12)
             left = 28 + 196 * index
             axes = place(figure, left, 22, 172, 172)
@@ -533,6 +537,9 @@ def table_values(trained: Numbers, untrained: Numbers) -> Picture:
     one scale, the largest absolute value drawn.
     """
     tables = _position_tables(trained=trained, untrained=untrained)
+    for name, table in tables.items():
+        if table.min() == table.max():
+            raise ValueError(f"{name}: got one value throughout, want several")
     rows = {name: _spread(len(table), 32) for name, table in tables.items()}
     shown = {name: table[rows[name], :24] for name, table in tables.items()}
     scale = _round_up(max(np.abs(values).max() for values in shown.values()))
@@ -556,8 +563,16 @@ def table_values(trained: Numbers, untrained: Numbers) -> Picture:
 
 
 def _position_tables(**tables: Numbers) -> dict[str, np.ndarray]:
-    """Each [rows, d], by its argument's name."""
-    return {name: _array(name, table, 2) for name, table in tables.items()}
+    """Each [rows, d], by its argument's name; with neighbours to compare, and finite."""
+    arrays = {name: _array(name, table, 2) for name, table in tables.items()}
+    for name, array in arrays.items():
+        if len(array) < 2 or array.shape[1] < 1:
+            raise ValueError(
+                f"{name}: got shape {list(array.shape)}, want two rows or more of some numbers"
+            )
+        for value in array[~np.isfinite(array)]:
+            raise ValueError(f"{name}: got {value}, want finite numbers")
+    return arrays
 
 
 def _mean_step(table: np.ndarray) -> float:
@@ -586,17 +601,24 @@ def perplexity_by_position(
     cannot run, which ends the curve in a cross. `trained_length` ends the shaded range, `table_rows` marks
     the end of the learned table. yours: [n] of one more run for some labels, drawn as points with a dark edge.
     At most 4 models; markers stand at powers of two, and so do the numbers in the text.
+    Raises ValueError, by the argument's name or the model's label, for what is none of this.
     """
-    edges = _array("edges", edges, 1)
+    edges = _as_edges(edges)
+    if not 1 <= len(perplexity) <= len(CURVE_LOOKS):
+        raise ValueError(
+            f"perplexity: got {len(perplexity)} models, want 1 to {len(CURVE_LOOKS)}"
+        )
+    as_int("trained_length", trained_length, at_least=1)
+    if table_rows is not None:
+        as_int("table_rows", table_rows, at_least=1)
     curves = {label: _by_seed(label, values) for label, values in perplexity.items()}
     points = {
         label: _array(label, values, 1) for label, values in (yours or {}).items()
     }
     for label, values in [*curves.items(), *points.items()]:
-        if values.shape[-1] != len(edges) - 1:
-            raise ValueError(
-                f"{label}: got {values.shape[-1]} values, want {len(edges) - 1}, one a bin"
-            )
+        _require_perplexities(label, values, len(edges) - 1)
+    for label in points.keys() - curves.keys():
+        raise ValueError(f"yours: got {label!r}, want one of {list(curves)}")
     legend_rows = math.ceil(len(curves) / 2)
     top = 44 + 18 * legend_rows + 18 * bool(title)
     with new_figure(400, top + 260) as figure:
@@ -656,6 +678,33 @@ def perplexity_by_position(
         f"{title + ': byte' if title else 'Byte'} perplexity by position. Trained on the first "
         f"{say(trained_length)} positions.{table}{spread} {'. '.join(rows)}.",
     )
+
+
+def _as_edges(edges: Numbers) -> np.ndarray:
+    """[n + 1], as positions that rise."""
+    edges = _array("edges", edges, 1)
+    if len(edges) < 2 or not (edges[0] >= 0 and (np.diff(edges) > 0).all()):
+        raise ValueError(
+            f"edges: got {edges.tolist()}, want two or more positions that rise from 0 or more"
+        )
+    return edges
+
+
+def _require_perplexities(label: str, values: np.ndarray, bins: int) -> None:
+    """values [..., bins], above 0 as far as the model can run, and NaN from there on."""
+    if values.shape[-1] != bins:
+        raise ValueError(
+            f"{label}: got {values.shape[-1]} values, want {bins}, one a bin"
+        )
+    if not values.size:
+        raise ValueError(f"{label}: got shape {list(values.shape)}, want a seed")
+    missing = np.isnan(values)
+    if missing[..., 0].any():
+        raise ValueError(f"{label}: got nan in its first bin, want a perplexity")
+    if (missing[..., :-1] & ~missing[..., 1:]).any():
+        raise ValueError(f"{label}: got a number after nan, want nan to the end")
+    for value in values[values <= 0]:
+        raise ValueError(f"{label}: got {value}, want perplexities above 0")
 
 
 def perplexity_axes(

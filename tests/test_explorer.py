@@ -1,5 +1,6 @@
 """Explorers in Python: the sliders move the artists, the baked frames are the live ones, and faults are shown."""
 
+import functools
 import gzip
 import json
 import math
@@ -24,6 +25,7 @@ from lib.rope import freqs_cis_at, inv_freq
 from lib.rope_models import PUBLISHED
 from tests.chapters import ROOT
 from tests.packed import unpack
+from tests.refusals import assert_refused
 
 MOST_KILOBYTES = 40  # gzipped, a whole explorer
 
@@ -567,9 +569,37 @@ def test_the_sentence_says_how_near_attention_stays():
     assert alone.sentence.endswith("to itself and the byte before: own 100%.")
 
 
-def test_a_map_too_large_to_draw_is_refused():
-    with pytest.raises(ValueError, match=r"weights: got shape \[60, 60\]"):
-        attention_of(torch.eye(60)[None].tolist())
+OWN = torch.eye(8).expand(2, 8, 8)  # every query looks at itself
+NO_MAPS = [
+    ({}, {}, "maps", "none"),
+    ({"a": torch.eye(60)[None]}, {}, "a", "shape [1, 60, 60]"),
+    ({"a": torch.ones(1, 1, 1)}, {}, "a", "shape [1, 1, 1]"),
+    ({"a": OWN[0]}, {}, "a", "shape [8, 8]"),
+    ({"a": OWN[:, :4]}, {}, "a", "shape [2, 4, 8]"),
+    ({"a": OWN[:0]}, {}, "a", "shape [0, 8, 8]"),
+    ({"a": OWN, "b": OWN[:1]}, {}, "b", "shape [1, 8, 8]"),
+    ({"a": OWN[:1], "b": OWN}, {}, "b", "shape [2, 8, 8]"),
+    ({"a": OWN, "b": OWN[:, :4, :4]}, {}, "b", "shape [2, 4, 4]"),
+    ({"a": OWN * math.nan}, {}, "a", "nan"),
+    ({"a": OWN / 2}, {}, "a", "0.5"),
+    ({"a": OWN}, {"step": 0}, "step", "0"),
+    ({"a": OWN}, {"trained_length": 1}, "trained_length", "1"),
+    ({"a": OWN}, {"step": 4, "trained_length": 7}, "trained_length", "7"),
+]
+
+
+@pytest.mark.parametrize(("maps", "options", "argument", "came"), NO_MAPS)
+def test_what_are_no_attention_maps_is_named(maps, options, argument, came):
+    call = functools.partial(explorers.attention_by_layer, maps, **options)
+    assert_refused(call, ValueError, argument, came)
+
+
+def test_a_measurement_without_a_method_is_named():
+    for section in ("fine", "coarse"):
+        stored = measured()
+        getattr(stored, section).pop("cut")
+        call = functools.partial(explorers.measured_lengths, stored)
+        assert_refused(call, ValueError, "measured", f"no 'cut' in {section}")
 
 
 # ---- The field's explorers ----

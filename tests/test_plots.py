@@ -16,6 +16,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from lib import plots
 from lib.picture import style
+from tests.refusals import assert_refused
 
 INV_FREQ = torch.tensor([1.0, 0.1, 0.01, 0.001], dtype=torch.float64)
 OFFSETS = torch.arange(-50, 51)
@@ -403,6 +404,65 @@ def test_perplexity_needs_one_value_a_bin():
         plots.perplexity_by_position(EDGES, {"RoPE": [1, 2]}, 64)
     with pytest.raises(ValueError, match="RoPE: got 2 values, want 3"):
         plots.perplexity_by_position(EDGES, PERPLEXITY, 64, yours={"RoPE": [1, 2]})
+
+
+def perplexity(values=PERPLEXITY, edges=EDGES, trained_length=64, *rest, **more):
+    return plots.perplexity_by_position(edges, values, trained_length, *rest, **more)
+
+
+NO_PERPLEXITIES = [
+    (lambda: perplexity({}), "perplexity", "0 models"),
+    (lambda: perplexity({n: [1, 2, 3] for n in "abcde"}), "perplexity", "5 models"),
+    (lambda: perplexity({"a": [math.nan] * 3}), "a", "nan in its first bin"),
+    (lambda: perplexity({"a": [math.nan, 2, 3]}), "a", "nan in its first bin"),
+    (lambda: perplexity({"a": [[1, 2, 3], [math.nan, 2, 3]]}), "a", "nan in its first"),
+    (lambda: perplexity({"a": [1, math.nan, 3]}), "a", "a number after nan"),
+    (lambda: perplexity({"a": [1, 2, 0]}), "a", "0"),
+    (lambda: perplexity({"a": [1, -2, 3]}), "a", "-2"),
+    (lambda: perplexity({"a": np.ones((0, 3))}), "a", "shape [0, 3]"),
+    (lambda: perplexity(yours={"RoPE": [math.nan, 2, 3]}), "RoPE", "nan in its first"),
+    (lambda: perplexity(yours={"b": [1, 2, 3]}), "yours", "'b'"),
+    (lambda: perplexity(edges=EDGES[::-1]), "edges", "96"),
+    (lambda: perplexity(edges=[32, 64, 64, 96]), "edges", "64"),
+    (lambda: perplexity(edges=[32, math.nan, 80, 96]), "edges", "nan"),
+    (lambda: perplexity(edges=[-1, 64, 80, 96]), "edges", "-1"),
+    (lambda: perplexity({"a": [[]]}, edges=[32]), "edges", "[32"),
+    (lambda: perplexity(trained_length=0), "trained_length", "0"),
+    (lambda: perplexity(PERPLEXITY, EDGES, 64, -1), "table_rows", "-1"),
+]
+
+
+@pytest.mark.parametrize(("call", "argument", "came"), NO_PERPLEXITIES)
+def test_what_no_perplexity_figure_can_show_is_named(call, argument, came):
+    assert_refused(call, ValueError, argument, came)
+
+
+NO_TABLES = {
+    "one row": (smooth_table(1), "shape [1, 2]"),
+    "no dimension": (smooth_table()[:, :0], "shape [64, 0]"),
+    "nan": (smooth_table() * math.nan, "nan"),
+    "infinite": (smooth_table() / 0, "inf"),
+}
+
+
+@pytest.mark.parametrize("name", ["trained", "untrained"])
+@pytest.mark.parametrize("table", NO_TABLES)
+@pytest.mark.parametrize("figure", [plots.table_rows, plots.table_values])
+def test_what_is_no_position_table_is_named(figure, table, name):
+    table, came = NO_TABLES[table]
+    tables = {"trained": smooth_table(), "untrained": smooth_table()} | {name: table}
+    assert_refused(lambda: figure(**tables), ValueError, name, came)
+
+
+def test_tables_need_what_they_are_compared_by():
+    flat, short, fine = torch.ones(64, 2), smooth_table(), smooth_table()
+    short[5] = 0
+    for call, argument, came in (
+        (lambda: plots.table_values(fine, flat), "untrained", "one value"),
+        (lambda: plots.table_rows(short, fine), "trained", "row 5"),
+        (lambda: plots.table_rows(fine, fine, far=0), "far", "0"),
+    ):
+        assert_refused(call, ValueError, argument, came)
 
 
 def test_table_values_are_both_drawn_on_one_scale():

@@ -772,7 +772,8 @@ AVERAGED = Exercise(
                 "mean.",
                 1.386: "That is the mean loss in nats. One step is left.",
                 2: "That is the mean loss in bits. How many bytes is that a choice among?",
-                16: "That adds the losses. Their mean is half of it.",
+                16: "That is $e$ to the power of both losses together. Halve their sum before "
+                "you go back.",
                 0.25: "That is a probability. Perplexity is one over it.",
             },
             tolerance=0.005,
@@ -849,7 +850,7 @@ NTK_BASE = Exercise(
                 * 4 ** (30 / 32): "The exponent is upside down: it is larger than one.",
                 10_000
                 * 4 ** (16 / 14): "That counts pairs. The formula counts dimensions.",
-                2_500: "That divides. A smaller base makes every pair faster.",
+                2_500: "That divides. A smaller base makes every pair but the first faster.",
                 160_000: "That multiplies by the factor's square.",
                 10_000: "That changes nothing.",
             },

@@ -1,8 +1,18 @@
 """Files are written whole or not at all."""
 
+import errno
 import os
 import tempfile
 from pathlib import Path
+
+
+def require_writable(path: Path) -> None:
+    """Raises OSError where `write_atomically` would, before there is a content that could be lost."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    with tempfile.TemporaryFile(dir=path.parent):
+        pass
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:

@@ -34,7 +34,7 @@ from tqdm import tqdm
 
 from lib.checks import as_int, as_number
 from lib.decoder import POSITIONS, Decoder, DecoderConfig
-from lib.files import write_atomically
+from lib.files import require_writable, write_atomically
 
 CHECKPOINTS = Path("_build/checkpoints")
 NO_CHECKPOINT = "no checkpoint of this program"
@@ -404,6 +404,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if path.exists():
             resume(training, path)
             print(f"{path}: going on after step {training.steps_done}")
+        require_writable(path)
     except (OSError, ValueError, TypeError) as error:
         parser.error(str(error))
     try:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import psutil
 import pytest
 import torch
 
-from lib.lengths import STORED
+from lib.lengths import STORED, Measured
 from tests.chapters import ROOT
 from tools import measure_lengths
 from tools.serve import server
@@ -33,6 +34,9 @@ def run(module, *arguments):
         (["--steps", 5], "needs --output"),
         (["--compare", "nothing.json"], "No such file or directory: 'nothing.json'"),
         (["--compare", "README.md"], "README.md: no measurement of this program"),
+        (["--output", "README.md/x.json"], "README.md"),
+        (["--output", "lib"], "lib"),
+        (["--checkpoints", "README.md"], "README.md"),
     ],
 )
 def test_a_trial_measurement_cannot_replace_the_stored_one(arguments, message):
@@ -124,14 +128,113 @@ def wait_for_work(running, seconds=120):
     raise TimeoutError("the workers did not begin")
 
 
-def test_two_results_are_compared_by_their_means(trial):
+def changed(path, change):
+    """The stored measurement, changed."""
+    result = json.loads(STORED.read_text())
+    change(result)
+    path.write_text(json.dumps(result))
+    return Measured(path)
+
+
+def test_two_results_are_compared_by_their_means(tmp_path, capsys):
     same = run("measure_lengths", "--compare", STORED)
     assert (
         same.returncode == 0
         and "reproduced: 1.00 times outside the range" in same.stdout
     )
-    other = run("measure_lengths", "--compare", trial)  # nothing was learned in a step
-    assert other.returncode == 1 and "not reproduced" in other.stdout
+
+    def worse(result):
+        result["tuned"]["YaRN"] = [
+            [2 * x for x in row] for row in result["tuned"]["YaRN"]
+        ]
+
+    other = changed(tmp_path / "other.json", worse)
+    assert measure_lengths.compare(Measured(), other) == 1
+    assert "not reproduced" in capsys.readouterr().out
+
+
+def test_fewer_seeds_on_another_machine_are_compared(tmp_path):
+    def elsewhere(result):
+        result["settings"] |= {"python": "3.99", "machine": "abacus", "seeds": 1}
+        result["coarse"] = {name: rows[:1] for name, rows in result["coarse"].items()}
+
+    other = changed(tmp_path / "other.json", elsewhere)
+    assert measure_lengths.compare(Measured(), other) == 0
+
+
+OTHERWISE_RUN = [
+    (lambda r: r["settings"].update(steps=1), "steps: got 1, want 3000"),
+    (lambda r: r["settings"].pop("factor"), "factor: got None, want 4"),
+    (lambda r: r["fine_edges"].pop(), "fine_edges: got"),
+    (lambda r: r["coarse_edges"].insert(1, 16), "coarse_edges: got"),
+    (lambda r: r["tuned"].pop("YaRN"), "tuned: got"),
+    (lambda r: [row.pop() for row in r["live"]["rope"]], "live: got"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), OTHERWISE_RUN)
+def test_what_was_run_otherwise_is_not_compared(tmp_path, change, message):
+    other = changed(tmp_path / "other.json", change)
+    with pytest.raises(ValueError, match=re.escape(message)):
+        measure_lengths.compare(Measured(), other)
+
+
+def test_a_trial_is_refused_with_all_that_differs(trial):
+    result = run("measure_lengths", "--compare", trial)
+    assert result.returncode == 2
+    for name in ("steps", "fine_tuning_steps", "live_steps", "windows"):
+        assert f"{name}: got" in result.stderr
+
+
+# Jobs that do not listen to Ctrl-C, and tell that they have begun.
+STUBBORN = """
+import os, pathlib, signal, sys, time
+from tools.measure_lengths import end_now, in_parallel
+
+def stay(folder):
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    (pathlib.Path(folder) / str(os.getpid())).touch()
+    time.sleep(600)
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, end_now)
+    list(in_parallel([(stay, sys.argv[1])] * os.cpu_count()))
+"""
+
+
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_no_worker_goes_on_alone(tmp_path, sign):
+    """Whatever ends the measurement; the first Ctrl-C waits for them, a second one does not."""
+    (tmp_path / "stubborn.py").write_text(STUBBORN)
+    (tmp_path / "begun").mkdir()
+    running = subprocess.Popen(
+        [sys.executable, tmp_path / "stubborn.py", tmp_path / "begun"],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        wait_until(lambda: len(alive(tmp_path / "begun")) == os.cpu_count())
+        wait_until(lambda: running.send_signal(sign) or running.poll() is not None)
+        wait_until(lambda: not alive(tmp_path / "begun"))
+    finally:
+        running.kill()
+        for worker in alive(tmp_path / "begun"):
+            worker.kill()
+
+
+def alive(folder):
+    """The processes, by the files that they touched."""
+    pids = [int(name) for name in os.listdir(folder) if psutil.pid_exists(int(name))]
+    workers = map(psutil.Process, pids)
+    return [worker for worker in workers if worker.status() != psutil.STATUS_ZOMBIE]
+
+
+def wait_until(condition, seconds=60):
+    for _ in range(seconds * 5):
+        if condition():
+            return
+        time.sleep(0.2)
+    raise TimeoutError("it did not happen")
 
 
 def test_a_port_that_is_taken_moves_on_to_the_next(tmp_path):

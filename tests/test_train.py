@@ -106,6 +106,16 @@ def test_a_training_that_diverges_says_so_and_keeps_its_last_finite_state():
     assert all(map(math.isfinite, training.losses))
 
 
+def test_the_command_asks_for_a_place_before_it_trains(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(Training, "run", lambda *_, **__: pytest.fail("it trains"))
+    (tmp_path / "a file").write_text("")
+    given = [*map(str, command(tmp_path, *OPTIONS)[3:])]
+    given += ["--checkpoint", str(tmp_path / "a file" / "run.pt")]
+    with pytest.raises(SystemExit) as stopped:
+        train.main(given)
+    assert stopped.value.code == 2 and "a file" in capsys.readouterr().err
+
+
 def test_the_command_says_that_a_training_diverged(tmp_path, capsys, monkeypatch):
     def diverge(_):
         raise FloatingPointError("learning_rate: got 1")

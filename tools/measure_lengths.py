@@ -25,10 +25,11 @@ import os
 import platform
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
-from multiprocessing import active_children, get_context
+from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
 
 import torch
@@ -37,7 +38,7 @@ from tqdm import tqdm
 
 from lib import scaling
 from lib.decoder import POSITIONS, Decoder, DecoderConfig
-from lib.files import write_atomically
+from lib.files import require_writable, write_atomically
 from lib.lab import experiment
 from lib.lengths import (
     STORED,
@@ -132,13 +133,19 @@ def main() -> int:
         parser.error(
             "a trial of other size needs --output: the chapters read the full run"
         )
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    output = given.output or STORED
+    try:
+        for file in (output, given.checkpoints / "checkpoint"):
+            require_writable(file)
+    except OSError as error:
+        parser.error(str(error))
+    signal.signal(signal.SIGTERM, end_now)
     try:
         result = Measurement(scope, given.checkpoints).all()
     except KeyboardInterrupt:
         print("\nstopped; the same command goes on with the trainings", file=sys.stderr)
         return 130
-    write_atomically(given.output or STORED, json.dumps(result) + "\n")
+    write_atomically(output, json.dumps(result) + "\n")
     return 0
 
 
@@ -299,8 +306,7 @@ def in_parallel(jobs: list[tuple]) -> Iterator[Found]:
     pool = ProcessPoolExecutor(
         os.cpu_count(),
         mp_context=get_context("spawn"),
-        initializer=torch.set_num_threads,
-        initargs=(1,),
+        initializer=_begin,
     )
     try:
         waiting = [pool.submit(_unless_stopped, *job) for job in jobs]
@@ -308,12 +314,29 @@ def in_parallel(jobs: list[tuple]) -> Iterator[Found]:
         for done in tqdm(finished, total=len(jobs), unit="run", disable=None):
             done.result()  # raises at once what went wrong
         yield from (job.result() for job in waiting)
-    except SystemExit:  # asked to end now: do not wait for what runs
-        for worker in active_children():
-            worker.terminate()
+    except KeyboardInterrupt:  # all workers were told, and save; a second one ends them
+        signal.signal(signal.SIGINT, end_now)
         raise
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def end_now(number: int, _) -> None:
+    """What a signal does that does not wait for the workers."""
+    for worker in active_children():
+        worker.terminate()
+    sys.exit(128 + number)
+
+
+def _begin() -> None:
+    """A worker has one core, and ends when the measurement that it works for was killed."""
+    torch.set_num_threads(1)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent_process().join()
+    os._exit(1)
 
 
 _stopped = False  # this worker was told of a Ctrl-C
@@ -383,8 +406,22 @@ def rounded(values: list[float], places: int = 4) -> list[float]:
 # --- Two results ----------------------------------------------------------------------
 
 
+MAY_DIFFER = {"seeds", "live_seeds", "python", "torch", "machine", "held_out_bytes"}
+
+
 def compare(stored: Measured, other: Measured) -> int:
-    """Print how far the other's means are outside the stored seeds' range; 1 when one is farther than WITHIN."""
+    """Print how far the other's means are outside the stored seeds' range; 1 when one is farther than WITHIN.
+
+    Raises ValueError when the other was run in another way.
+    """
+    wanted, got = _how_it_was_run(stored), _how_it_was_run(other)
+    different = [
+        f"{name}: got {got.get(name)}, want {value}"
+        for name, value in wanted.items()
+        if got.get(name) != value
+    ]
+    if different:
+        raise ValueError("another measurement. " + "; ".join(different))
     farthest = 1.0
     for section in SECTIONS:
         for method, runs in getattr(stored, section).items():
@@ -395,6 +432,23 @@ def compare(stored: Measured, other: Measured) -> int:
     verdict = "reproduced" if farthest <= WITHIN else "not reproduced"
     print(f"{verdict}: {farthest:.2f} times outside the range, {WITHIN} is allowed")
     return int(farthest > WITHIN)
+
+
+def _how_it_was_run(measured: Measured) -> dict:
+    """What must agree: settings, bins, and each section's methods with the number of their bins."""
+    settings = measured.settings.items()
+    return {
+        **{name: value for name, value in settings if name not in MAY_DIFFER},
+        "coarse_edges": measured.coarse_edges,
+        "fine_edges": measured.fine_edges,
+        **{
+            section: {
+                method: runs.mean.numel()
+                for method, runs in getattr(measured, section).items()
+            }
+            for section in SECTIONS
+        },
+    }
 
 
 if __name__ == "__main__":

@@ -60,6 +60,64 @@ def test_the_rotation_table_moves_with_the_model_and_is_in_no_checkpoint():
     )
 
 
+def by_hand(model, ids):
+    """The logits [T, V] of one text [T], from the weights alone: head by head, in float64."""
+    config = model.config
+    weights = {name: value.double() for name, value in model.state_dict().items()}
+
+    def norm(x, name):
+        x = x - x.mean(-1, keepdim=True)
+        x = x / (x.square().mean(-1, keepdim=True) + 1e-5).sqrt()
+        return x * weights[f"{name}.weight"] + weights[f"{name}.bias"]
+
+    def linear(x, name):
+        return x @ weights[f"{name}.weight"].T + weights[f"{name}.bias"]
+
+    def turned(x):
+        pairs = torch.complex(x[:, ::2], x[:, 1::2])
+        exponents = -2 * torch.arange(pairs.shape[1]).double() / config.d_head
+        angles = torch.arange(len(x))[:, None] * config.base**exponents
+        return torch.view_as_real(pairs * torch.exp(1j * angles)).flatten(1)
+
+    def attention(x, name):
+        heads = linear(x, f"{name}.qkv").split(config.d_head, dim=1)
+        h, h_kv = config.h, config.kv_heads
+        q, k, v = heads[:h], heads[h : h + h_kv], heads[h + h_kv :]
+        if config.position == "rope":
+            q, k = map(turned, q), list(map(turned, k))
+        future, found = torch.ones(len(x), len(x)).triu(1).bool(), []
+        for n, query in enumerate(q):
+            shared = n // (h // h_kv)
+            scores = query @ k[shared].T / math.sqrt(config.d_head)
+            found.append(scores.masked_fill(future, -math.inf).softmax(-1) @ v[shared])
+        return linear(torch.cat(found, dim=1), f"{name}.out")
+
+    def mlp(x, name):
+        x = linear(x, f"{name}.0")
+        return linear(x * (1 + torch.erf(x / math.sqrt(2))) / 2, f"{name}.2")
+
+    x = weights["tokens.weight"][ids]
+    if config.position == "learned":
+        x = x + weights["positions.weight"][: len(ids)]
+    for n in range(config.n_layers):
+        block = f"blocks.{n}"
+        x = x + attention(norm(x, f"{block}.attention_norm"), f"{block}.attention")
+        x = x + mlp(norm(x, f"{block}.mlp_norm"), f"{block}.mlp")
+    return norm(x, "norm") @ weights["tokens.weight"].T
+
+
+@EACH_POSITION
+@pytest.mark.parametrize("h_kv", [4, 2, 1])
+def test_the_logits_are_those_worked_out_by_hand(position, h_kv, ids):
+    model = decoder(position, h_kv=h_kv, base=50.0).double()
+    with torch.no_grad():
+        for parameter in model.parameters():  # so that every one of them counts
+            parameter.normal_(std=0.5)
+        expected = torch.stack([by_hand(model, text) for text in ids])
+        # The rotation table is float32.
+        torch.testing.assert_close(model(ids), expected, rtol=1e-5, atol=1e-5)
+
+
 CASTS = {
     "to bfloat16": (lambda model: model.to(torch.bfloat16), 0.05),
     "half": (lambda model: model.half(), 0.01),

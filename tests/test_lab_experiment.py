@@ -5,8 +5,10 @@ import torch
 from tqdm import tqdm
 
 from lib import lab
+from lib.decoder import DecoderConfig
 from lib.lab import edges, experiment
-from lib.train import Text, as_ids
+from lib.lengths import loss_by_position
+from lib.train import Text, Training, TrainingConfig, as_ids
 
 SOURCE = b"def twice(x):\n    return 2 * x\n\n\n" * 60
 TINY = {"steps": 3, "length": 8, "batch": 2, "text": Text(*[as_ids(SOURCE)] * 2, "x")}
@@ -33,6 +35,20 @@ def test_what_is_asked_for_reaches_the_model():
     config = run(base=500.0, d_head=4, h=3, n_layers=1).model.config
     assert (config.base, config.d, config.h, config.n_layers) == (500.0, 12, 3, 1)
     assert config.d_head == 4
+
+
+def test_what_is_asked_for_reaches_the_training_and_the_measurement():
+    text = Text(as_ids(SOURCE), as_ids(SOURCE[::-1]), "y")
+    trained = run(
+        steps=4, length=12, batch=3, learning_rate=0.03, seed=5, text=text, windows=7
+    )
+    config = DecoderConfig("rope", max_position=96, d=64, h=4, n_layers=2)
+    budget = TrainingConfig(12, 4, 3, learning_rate=0.03, seed=5)
+    same = Training(config, text, budget)
+    same.run()
+    loss = loss_by_position(same.model, text.held_out, 96, windows=7)
+    torch.testing.assert_close(trained.loss, loss, rtol=1e-4, atol=0)
+    assert trained.model.config == config and trained.length == 12
 
 
 def test_a_seed_decides_the_result_and_the_threads_are_given_back():

@@ -1,5 +1,6 @@
 """lib/train.py: the same run whether or not it was stopped, and clear words about bad text."""
 
+import copy
 import math
 import os
 import re
@@ -63,6 +64,14 @@ def test_a_seed_decides_everything_and_leaves_the_global_dice_alone():
     assert not torch.equal(weights(runs[0]), weights(runs[2]))
 
 
+def test_the_first_weights_are_those_of_the_seed():
+    for seed in (3, 4):
+        begun = Training(TINY, text(), TrainingConfig(16, 12, 4, seed=seed)).model
+        expected = train.seeded(TINY, seed).state_dict()
+        found = begun.state_dict()
+        assert all(torch.equal(found[name], expected[name]) for name in expected)
+
+
 def test_the_rate_rises_then_falls_to_nothing():
     budget = TrainingConfig(steps=1000, warm_up=100, learning_rate=1.0)
     rates = [budget.learning_rate_at(step) for step in range(1000)]
@@ -77,6 +86,41 @@ def test_the_rate_rises_then_falls_to_nothing():
 def test_the_shortest_budgets_have_a_rate(steps):
     rates = [TrainingConfig(steps=steps).learning_rate_at(n) for n in range(steps)]
     assert all(0 < rate <= 1e-3 for rate in rates)
+
+
+def test_steps_are_those_worked_out_by_hand():
+    """The next byte is predicted, on windows of the seed; gradients are clipped; AdamW, and what decays."""
+    config = DecoderConfig("learned", max_position=20, d=16, h=2, n_layers=1)
+    budget = TrainingConfig(16, 20, 4, 0.05, warm_up=2, weight_decay=0.5, seed=3)
+    windows = torch.Generator().manual_seed(3)
+    model = train.seeded(config, 3).double()
+    with torch.no_grad():  # far from what fits, so that gradients are large
+        model.norm.weight.fill_(30)
+    training = Training(copy.deepcopy(model), text(), budget)
+    moments = {
+        p: (torch.zeros_like(p), torch.zeros_like(p)) for p in model.parameters()
+    }
+    norms = []
+    for step in range(4):
+        read = random_windows(text().train, 4, 16, windows)
+        probabilities = model(read[:, :16]).log_softmax(-1)
+        loss = -probabilities.gather(2, read[:, 1:17, None]).mean()
+        gradients = torch.autograd.grad(loss, list(model.parameters()))
+        norms.append(torch.cat([g.flatten() for g in gradients]).norm().item())
+        rate = budget.learning_rate_at(step)
+        with torch.no_grad():
+            for (name, p), g in zip(model.named_parameters(), gradients, strict=True):
+                g = g / max(1, norms[-1])
+                mean, square = moments[p]
+                mean.lerp_(g, 0.1), square.lerp_(g * g, 0.05)
+                if p.ndim == 2 and name != "positions.weight":
+                    p *= 1 - rate * 0.5
+                corrected = (square / (1 - 0.95 ** (step + 1))).sqrt() + 1e-8
+                p -= rate * mean / (1 - 0.9 ** (step + 1)) / corrected
+        assert training.step() == pytest.approx(loss.item(), rel=1e-4)
+    assert max(norms) > 2 * min(norms) > 2, "clipping would not be seen"
+    for p, q in zip(model.parameters(), training.model.parameters(), strict=True):
+        torch.testing.assert_close(p, q, rtol=1e-5, atol=1e-6)
 
 
 def test_rows_that_no_window_reaches_stay_as_they_were():

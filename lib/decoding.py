@@ -240,7 +240,7 @@ def _told(split: Split) -> str:
         return told + "equal"
     return (
         f"{told}{len(split.wrong)} of {sum(split.pieces)} tokens wrong, the first at "
-        f"{split.wrong[0]}, by up to {split.error:.0%} of the largest output"
+        f"{split.wrong[0]}, by up to {split.error:.2g} of the largest output"
     )
 
 

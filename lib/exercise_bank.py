@@ -1028,17 +1028,18 @@ CHECK_SEES = Exercise(
             ),
             right="Only what differs between the two ways is found.",
             mistakes={
-                "New tokens are turned one position too late": "Are all tokens of the text one "
-                "late, or only those after the prompt?",
-                "Every token is turned 100 positions too late": "What does a shift of "
-                "everything change?",
-                "There is no mask inside a later piece of several tokens": "When the text is read "
-                "whole, does a token see the ones after it? And in such a piece?",
-                "The base is 500 instead of 10,000 throughout": "Both ways have the same base. "
-                "What is there to differ?",
-                "Values are rotated too, in both ways": "What is in the cache, and what does "
-                "the full pass compute?",
-                "The cache ends before the text does": "Does the full pass need a cache?",
+                "New tokens are turned one position too late": "Look again at the late tokens: are all "
+                "tokens of the text late, or only those after the prompt?",
+                "Every token is turned 100 positions too late": "Look again at the shift of everything: "
+                "which offsets does it change?",
+                "There is no mask inside a later piece of several tokens": "Look again at the missing "
+                "mask: what does a token see when the text is read whole, and in such a piece?",
+                "The base is 500 instead of 10,000 throughout": "Look again at the base: which of the two "
+                "ways has it?",
+                "Values are rotated too, in both ways": "Look again at the values: what is in the cache, "
+                "and what does the full pass compute?",
+                "The cache ends before the text does": "Look again at the cache that ends: does the full "
+                "pass need one?",
             },
         )
     ],
@@ -1102,13 +1103,14 @@ WHAT_MENDS_IT = Exercise(
     "The frequencies of a model were rounded to bfloat16, each by up to $2^{-8}$ of its size.",
     answers=[
         Number(
-            "A pair turns by 0.25 radians a token. By how much may its angle be off at position "
-            "1,024?",
+            "A pair turns by about 0.25 radians a token. By how much may its angle be off at "
+            "position 1,024?",
             1,
             right="$1{,}024 \\cdot 0.25 \\cdot 2^{-8}$: a whole radian.",
             otherwise="What is its angle there? And $2^{-8}$ of it?",
             mistakes={
                 256: "That is the angle itself. How large a part of it is lost?",
+                0: "0.25 itself is exact in bfloat16. How far off may a number near it be?",
                 4: "That leaves out the pair's frequency.",
                 1 / 1_024: "That is the error at position 1. It grows.",
                 0.25: "That is the turn for one token.",
@@ -1134,16 +1136,17 @@ WHAT_MENDS_IT = Exercise(
             right="What was rounded away can be avoided or computed again. It cannot be brought "
             "back.",
             mistakes={
-                "`inv_freq.float()` before they are multiplied": "What does a cast put in "
-                "place of the digits that are gone?",
-                "Computing cos and sin in float64 from them": "The cos of a wrong angle can be "
-                "computed to any number of digits.",
-                "Rotating queries and keys in float32": "That turns them exactly, by the angle it "
-                "is given.",
-                "Computing the frequencies again from the base, in float32 or better": "From what "
-                "could the lost digits be had?",
-                "Keeping `inv_freq` out of the cast to bfloat16": "Which step took the digits?",
-                "Shorter texts": "The error is smaller there. Is it gone?",
+                "`inv_freq.float()` before they are multiplied": "Look again at the cast back: what does "
+                "it put in place of the digits that are gone?",
+                "Computing cos and sin in float64 from them": "Look again at cos and sin in float64: the "
+                "cos of which angle?",
+                "Rotating queries and keys in float32": "Look again at the rotation in float32: by which "
+                "angle does it turn?",
+                "Computing the frequencies again from the base, in float32 or better": "Look again at the "
+                "base: was it rounded?",
+                "Keeping `inv_freq` out of the cast to bfloat16": "Look again at the cast itself: which "
+                "step took the digits?",
+                "Shorter texts": "Look again at shorter texts: the error is smaller there. Is it gone?",
             },
         ),
     ],
@@ -1199,7 +1202,7 @@ PART_OF_A_TURN = Exercise(
             "All, by the same factor",
             right="That is also its price: neighbours move together.",
             mistakes={
-                "Only those that made no full turn in training": "That is YaRN's idea.",
+                "Only those that made no full turn in training": "That is close to YaRN's idea.",
                 "The slow ones more than the fast ones": "That is what a larger base does.",
                 "Only the fastest": "Those have seen all angles. Which method would do that?",
             },
@@ -1232,15 +1235,16 @@ KEYS_GO_STALE = Exercise(
             ("dynamic NTK scaling", "LongRoPE with its two lists"),
             right="These two change their frequencies with the length of the text.",
             mistakes={
-                "position interpolation by 4": "Does the factor of interpolation change while this "
-                "text grows?",
-                "NTK-aware scaling by 4": "Which base has it for the first token, and which for the "
-                "last?",
-                "dynamic NTK scaling": "What does the word dynamic stand for?",
-                "YaRN with a factor of 4": "What does YaRN look at: this text, or those of the "
-                "training?",
-                "the bands of Llama 3.1": "Where do the bands come from: this text, or the config?",
-                "LongRoPE with its two lists": "When is the one list used, and when the other?",
+                "position interpolation by 4": "Look again at interpolation: does its factor change while "
+                "this text grows?",
+                "NTK-aware scaling by 4": "Look again at NTK-aware scaling: which base has the first "
+                "token, and which the last?",
+                "dynamic NTK scaling": "Look again at dynamic NTK: what is the factor computed from?",
+                "YaRN with a factor of 4": "Look again at YaRN: whose turns does it count, those of this "
+                "text or of the training?",
+                "the bands of Llama 3.1": "Look again at the bands: do they come from this text, or from "
+                "the config?",
+                "LongRoPE with its two lists": "Look again at LongRoPE: when is which list used?",
             },
         )
     ],

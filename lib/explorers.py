@@ -20,7 +20,6 @@ from lib.lengths import METHODS, Measured
 from lib.picture import COLOURS, new_figure, place, write
 from lib.plots import bin_centres, perplexity_axes, say
 from lib.rope import (
-    BASE,
     apply_rotary_emb,
     dot_product_vs_offset,
     freqs_cis_at,
@@ -717,7 +716,7 @@ def angle_errors(
     The largest error is that of some positions in each octave up to 2^last_octave, drawn at random, for rounding
     spares powers of two.
     """
-    generator = torch.Generator().manual_seed(0)
+    frequencies, generator = inv_freq(d_head), torch.Generator().manual_seed(0)
     octaves = [2**n for n in range(1, last_octave + 1)]
     positions = [
         torch.randint(end // 2, end, (min(end, 48),), generator=generator)
@@ -726,7 +725,9 @@ def angle_errors(
     largest = {
         name: torch.stack(
             [
-                precision.angle_errors(way(there, d_head, BASE), there).amax(0)
+                precision.angle_errors(
+                    way(there, frequencies), there, frequencies
+                ).amax(0)
                 for there in positions
             ]
         )
@@ -735,7 +736,6 @@ def angle_errors(
         for name, way in ways.items()
     }
     pairs = [EVERY_PAIR, *(n for n in (0, 1, 2, 4, 8, 16, 32) if n < d_head // 2)]
-    turns = inv_freq(d_head)
 
     def errors(name: str, pair: int | str) -> Tensor:
         return largest[name].amax(1) if pair == EVERY_PAIR else largest[name][:, pair]
@@ -744,7 +744,7 @@ def angle_errors(
         write(figure, 2, 12, "largest error of an angle (radians)", color=MUTED)
         axes = place(figure, 46, 26, 344, 190)
         axes.set(xscale="log", yscale="log", xlim=(2, octaves[-1]), ylim=(1e-8, 30))
-        marks = octaves[1::3]
+        marks = octaves[1::4]
         axes.set_xticks(marks, [f"{mark:,}" for mark in marks])
         powers = [1e-8, 1e-6, 1e-4, 1e-2, 1]
         axes.set_yticks(powers, [say(power) for power in powers])
@@ -753,9 +753,11 @@ def angle_errors(
         axes.axhline(math.pi, color=ORANGE, lw=0.75, dashes=(3, 2))
         axes.text(2.2, math.pi * 1.4, "half a turn: no angle is known", color=ORANGE)
         for name in ways:
-            axes.plot(octaves, errors(name, EVERY_PAIR), color=GRID, lw=1.25)
+            axes.plot(octaves, errors(name, EVERY_PAIR), color=MUTED, lw=0.75)
         (curve,) = axes.plot([], [], color=BLUE, lw=2.25)
-        (dot,) = axes.plot([], [], "o", color=BLUE, ms=8, mec=PAPER, mew=1.5)
+        (dot,) = axes.plot(
+            [], [], "o", color=BLUE, ms=8, mec=PAPER, mew=1.5, clip_on=False
+        )
 
     def update(way, pair, tokens):
         found = errors(way, pair)
@@ -768,7 +770,7 @@ def angle_errors(
         where = (
             "the worst pair"
             if pair == EVERY_PAIR
-            else f"pair {pair} (a turn in {say(math.tau / turns[pair].item())} tokens)"
+            else f"pair {pair} (a turn in {say(math.tau / frequencies[pair].item())} tokens)"
         )
         share = error / math.pi
         meaning = (
@@ -795,17 +797,17 @@ def published_wavelengths(
     models: Mapping[str, Published] = PUBLISHED,
     lengths: Sequence[int] = tuple(2**n for n in range(11, 18)),
 ) -> Explorer:
-    """How long a turn of each pair takes in models' published parameters, against the text they were trained on.
+    """How long a turn of each pair takes in models' published parameters, against the length before scaling.
 
-    A pair whose turn is longer than the trained length has not seen all angles. It meets new ones in a text in
-    which it turns further than it did in training.
+    A pair whose turn is longer than that length has not seen all angles in such texts. It meets new ones in a
+    text in which it turns further.
     """
     plain = {name: inv_freq(model.d_head, model.base) for name, model in models.items()}
     most_pairs = max(map(len, plain.values()))
     with new_figure(400, 300) as figure:
         write(figure, 2, 12, "tokens for one turn", color=MUTED)
-        write(figure, 46, 28, "● scaled", color=BLUE)
-        write(figure, 106, 28, "○ as trained", color=MUTED)
+        write(figure, 46, 28, "● in use", color=BLUE)
+        write(figure, 106, 28, "○ unscaled", color=MUTED)
         write(figure, 186, 28, "■ meets new angles in this text", color=ORANGE)
         axes = place(figure, 46, 38, 344, 216)
         axes.set(yscale="log", xlim=(-1, most_pairs), ylim=(4, 4e7))
@@ -828,7 +830,7 @@ def published_wavelengths(
         (new,) = axes.plot([], [], "s", color=ORANGE, ms=4.5, mew=0)
 
     def meets_new(model, frequencies, length):
-        """bool [pairs]: has not turned in full in training, and turns further in this text."""
+        """bool [pairs]: makes no full turn in the original length, and turns further in this text."""
         seen = plain[model] * models[model].trained_length
         return (seen < math.tau) & (frequencies * length > seen * (1 + 1e-9))
 
@@ -841,15 +843,15 @@ def published_wavelengths(
         after.set_data(pairs[~marked], turns[~marked])
         new.set_data(pairs[marked], turns[marked])
         trained = models[model].trained_length
-        for line, label, length, text in (
-            (trained_line, trained_label, trained, f"trained on {trained:,}"),
-            (text_line, text_label, tokens, f"this text: {tokens:,}"),
-        ):
+        for line, length in ((trained_line, trained), (text_line, tokens)):
             line.set_data([-1, most_pairs], [length, length])
-            label.set_text(text)
-            # The upper line's label stands above it and the lower one's below, so they never meet.
-            above = length == max(trained, tokens)
-            label.set_position((-0.5, length * 1.2 if above else length / 2.3))
+        trained_label.set_text(f"original length: {trained:,}")
+        text_label.set_text(f"this text: {tokens:,}")
+        trained_label.set_visible(tokens != trained)
+        # The upper line's label stands above it and the lower one's below, so they never meet.
+        above, below = max(trained, tokens) * 1.2, min(trained, tokens) / 2.3
+        text_label.set_position((-0.5, above if tokens >= trained else below))
+        trained_label.set_position((-0.5, below if tokens >= trained else above))
         return [trained_line, text_line, before, after, new, trained_label, text_label]
 
     def describe(tokens, model):
@@ -861,8 +863,8 @@ def published_wavelengths(
             for frequencies in (plain[model], scaled)
         )
         told = (
-            f"{model}, a text of {tokens:,} tokens: {partly} of {len(scaled)} pairs made no full turn in the "
-            f"{published.trained_length:,} of training. "
+            f"{model}, a text of {tokens:,} tokens: {partly} of {len(scaled)} pairs make no full turn in "
+            f"{published.trained_length:,}, the original length. "
         )
         if torch.equal(scaled, plain[model]):
             return told + f"{now} of them meet new angles."

@@ -1,8 +1,8 @@
-"""How exact a rotation table is: the ways in which real code makes one, and what each loses.
+"""How exact a rotation table is: the ways in which code makes one, and what each loses.
 
-A way is a function of positions [N], d_head and base that gives the table of such
-code, complex128 [N, d_head/2]: the numbers it holds, exactly, whatever their type.
-Errors are of the angle, in radians, from 0 to pi.
+A way is a function of positions [N] and the exact frequencies, float64 [d_head/2], that
+gives the table of such code, complex128 [N, d_head/2]: the numbers it holds, exactly,
+whatever their type. Errors are of the angle, in radians, from 0 to pi.
 """
 
 from collections.abc import Callable
@@ -11,67 +11,62 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from lib.checks import as_number, require_tensor
-from lib.rope import BASE, freqs_cis_at, inv_freq
+from lib.checks import as_number, require_floating, require_tensor
+from lib.rope import inv_freq as plain_inv_freq
 
-Way = Callable[[Tensor, int, float], Tensor]
+Way = Callable[[Tensor, Tensor], Tensor]
 
 
 # --- Ways to make a table -------------------------------------------------------------
 
 
-def this_book(positions: Tensor, d_head: int, base: float = BASE) -> Tensor:
-    """Angles in float64, the table in float32: `lib.rope.freqs_cis_at`."""
-    return freqs_cis_at(positions, d_head, base).to(torch.complex128)
+def all_float64(positions: Tensor, inv_freq: Tensor) -> Tensor:
+    """Angles, and the table in float32: this book's way."""
+    return _table(positions.double()[:, None] * inv_freq)
 
 
-def all_float32(positions: Tensor, d_head: int, base: float = BASE) -> Tensor:
+def all_float32(positions: Tensor, inv_freq: Tensor) -> Tensor:
     """Frequencies, positions and angles, as in Llama 2's code."""
     # Llama 2 also takes the power in float32, which can cost a frequency one step more.
-    return _table(positions.float()[:, None] * inv_freq(d_head, base).float())
+    return _table(positions.float()[:, None] * inv_freq.float())
 
 
-def inv_freq_bfloat16(positions: Tensor, d_head: int, base: float = BASE) -> Tensor:
-    """A buffer cast with the model; the rest is float32."""
-    rounded = inv_freq(d_head, base).bfloat16()
-    return _table(positions.float()[:, None] * rounded.float())
+def table_bfloat16(positions: Tensor, inv_freq: Tensor) -> Tensor:
+    """At the end, as transformers does in such a model."""
+    return _table(positions.float()[:, None] * inv_freq.float(), torch.bfloat16)
 
 
-def positions_bfloat16(positions: Tensor, d_head: int, base: float = BASE) -> Tensor:
+def positions_bfloat16(positions: Tensor, inv_freq: Tensor) -> Tensor:
     """`arange(T, dtype=x.dtype)`; the rest is float32."""
-    return _table(
-        positions.bfloat16().float()[:, None] * inv_freq(d_head, base).float()
-    )
+    return _table(positions.bfloat16().float()[:, None] * inv_freq.float())
 
 
-def autocast_bfloat16(positions: Tensor, d_head: int, base: float = BASE) -> Tensor:
+def inv_freq_bfloat16(positions: Tensor, inv_freq: Tensor) -> Tensor:
+    """A buffer cast with the model; the rest is float32."""
+    return _table(positions.float()[:, None] * inv_freq.bfloat16().float())
+
+
+def autocast_bfloat16(positions: Tensor, inv_freq: Tensor) -> Tensor:
     """Angles by `@` under autocast, so they and both factors are rounded."""
     with torch.autocast("cpu", torch.bfloat16):
-        angles = positions.float()[:, None] @ inv_freq(d_head, base).float()[None]
+        angles = positions.float()[:, None] @ inv_freq.float()[None]
     return _table(angles.float())
 
 
-def all_float16(positions: Tensor, d_head: int, base: float = BASE) -> Tensor:
+def all_float16(positions: Tensor, inv_freq: Tensor) -> Tensor:
     """From the positions on, of which 65,504 is the last."""
-    angles = positions.half()[:, None] * inv_freq(d_head, base).half()
+    angles = positions.half()[:, None] * inv_freq.half()
     return _table(angles.float(), torch.float16)
 
 
-def table_bfloat16(positions: Tensor, d_head: int, base: float = BASE) -> Tensor:
-    """At the end, as transformers does in such a model."""
-    return _table(
-        positions.float()[:, None] * inv_freq(d_head, base).float(), torch.bfloat16
-    )
-
-
 def _table(angles: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
-    """cos and sin of float32 angles, held in `dtype`; rounded once, so alike everywhere."""
+    """cos and sin of these angles, held in `dtype`; rounded once, so alike everywhere."""
     cos, sin = angles.double().cos(), angles.double().sin()
     return torch.complex(cos.to(dtype).double(), sin.to(dtype).double())
 
 
 WAYS: dict[str, Way] = {
-    "this book": this_book,
+    "angles in float64": all_float64,
     "all in float32": all_float32,
     "cos and sin in bfloat16": table_bfloat16,
     "positions in bfloat16": positions_bfloat16,
@@ -84,31 +79,20 @@ WAYS: dict[str, Way] = {
 # --- How far a table is off -----------------------------------------------------------
 
 
-def angle_errors(freqs_cis: Tensor, positions: Tensor, base: float = BASE) -> Tensor:
+def angle_errors(
+    freqs_cis: Tensor, positions: Tensor, inv_freq: Tensor | None = None
+) -> Tensor:
     """How far a table's angles are from the exact ones: float64 [N, d_head/2], in radians.
 
-    freqs_cis complex [N, d_head/2], in any scale; positions [N]. From 0 to pi, for
-    whole turns cannot be told from a table. A row that is no number is pi off. Raises
-    TypeError or ValueError that names the argument.
+    freqs_cis complex [N, d_head/2], in any scale; positions [N]; inv_freq [d_head/2], those
+    of `lib.rope.inv_freq` with base 10,000 if None. From 0 to pi, for whole turns cannot
+    be told from a table. What is no number is pi off. The exact angles are products in
+    float64: right to 1e-10 radians at a million. Raises TypeError or ValueError that
+    names the argument.
     """
-    require_tensor("freqs_cis", freqs_cis)
-    require_tensor("positions", positions)
-    if not freqs_cis.is_complex():
-        raise TypeError(
-            f"freqs_cis: got dtype {freqs_cis.dtype}, want a complex table, "
-            "torch.complex(cos, sin) with one column for each pair"
-        )
-    if freqs_cis.ndim != 2 or 0 in freqs_cis.shape:
-        raise ValueError(
-            f"freqs_cis: got shape {list(freqs_cis.shape)}, want [N, d_head/2]"
-        )
-    if positions.shape != freqs_cis.shape[:1]:
-        raise ValueError(
-            f"positions: got shape {list(positions.shape)}, want one for each row: "
-            f"[{len(freqs_cis)}]"
-        )
-    d_head = 2 * freqs_cis.shape[1]
-    exact = freqs_cis_at(positions, d_head, base, dtype=torch.complex128)
+    positions, inv_freq = _as_table_of(freqs_cis, positions, inv_freq)
+    angles = positions.double()[:, None] * inv_freq
+    exact = torch.polar(torch.ones_like(angles), angles)
     return _angle_between(freqs_cis.to(torch.complex128), exact)
 
 
@@ -127,10 +111,10 @@ class TableErrors:
     """
 
     radians: float
-    position: int
+    position: float
     pair: int
     allowed: float
-    first: int | None
+    first: float | None
     made_by: str | None
 
     @property
@@ -148,13 +132,14 @@ class TableErrors:
 def check_table(
     freqs_cis: Tensor,
     positions: Tensor | None = None,
-    base: float = BASE,
+    inv_freq: Tensor | None = None,
     allowed: float = 0.001,
 ) -> TableErrors:
     """How far a rotation table is from the exact one, and which way of making it does that.
 
-    freqs_cis complex [N, d_head/2]: row n is for positions[n], or n if that is None. Of a
-    model with cos and sin [N, d_head] for half-split pairs:
+    freqs_cis complex [N, d_head/2]: row n is for positions[n], or n if that is None.
+    inv_freq: the exact frequencies, for another base or scaled ones, as in
+    `angle_errors`. Of a model with cos and sin [N, d_head] for half-split pairs:
 
         half = cos.shape[-1] // 2
         check_table(torch.complex(cos[:, :half].float(), sin[:, :half].float()))
@@ -166,11 +151,14 @@ def check_table(
     as_number("allowed", allowed, above=0)
     if positions is None:
         positions = torch.arange(len(freqs_cis) if freqs_cis.ndim else 0)
-    errors = angle_errors(freqs_cis, positions, base)
+    errors = angle_errors(freqs_cis, positions, inv_freq)
+    positions, inv_freq = _as_table_of(freqs_cis, positions, inv_freq)
     row, pair = divmod(errors.argmax().item(), errors.shape[1])
     off = positions[errors.amax(1) > allowed]
     first = off.min().item() if len(off) else None
-    made_by = None if first is None else _made_by(freqs_cis, positions, base, errors)
+    made_by = (
+        None if first is None else _made_by(freqs_cis, positions, inv_freq, errors)
+    )
     return TableErrors(
         radians=errors.max().item(),
         position=positions[row].item(),
@@ -182,21 +170,52 @@ def check_table(
 
 
 def _made_by(
-    freqs_cis: Tensor, positions: Tensor, base: float, errors: Tensor
+    freqs_cis: Tensor, positions: Tensor, inv_freq: Tensor, errors: Tensor
 ) -> str | None:
     """The way that comes closest to a table, if it explains nine tenths of its errors.
 
     Looks at the first and the last rows of a long table.
     """
-    rows = torch.tensor(
-        sorted({*range(len(positions))[:1024], *range(len(positions))[-1024:]})
-    )
-    given, d_head = freqs_cis[rows].to(torch.complex128), 2 * freqs_cis.shape[1]
-    left = {}
+    every = range(len(positions))
+    rows = torch.tensor(sorted({*every[:1024], *every[-1024:]}))
+    given, left = freqs_cis[rows].to(torch.complex128), {}
     for name, way in WAYS.items():
-        made = way(positions[rows], d_head, base)
+        made = way(positions[rows], inv_freq)
         apart = _angle_between(given, made)
         apart[given.isnan() & made.isnan()] = 0
         left[name] = apart.mean()
     closest = min(left, key=left.get)
     return closest if left[closest] <= 0.1 * errors[rows].mean() else None
+
+
+def _as_table_of(
+    freqs_cis: Tensor, positions: Tensor, inv_freq: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """positions and inv_freq, if they and the table fit together, on the table's device."""
+    for name, value in (("freqs_cis", freqs_cis), ("positions", positions)):
+        require_tensor(name, value)
+    if not freqs_cis.is_complex():
+        raise TypeError(
+            f"freqs_cis: got dtype {freqs_cis.dtype}, want a complex table, "
+            "torch.complex(cos, sin) with one column for each pair"
+        )
+    if freqs_cis.ndim != 2 or 0 in freqs_cis.shape:
+        raise ValueError(
+            f"freqs_cis: got shape {list(freqs_cis.shape)}, want [N, d_head/2]"
+        )
+    if positions.dtype == torch.bool or positions.is_complex():
+        raise TypeError(f"positions: got dtype {positions.dtype}, want real numbers")
+    if positions.shape != freqs_cis.shape[:1]:
+        raise ValueError(
+            f"positions: got shape {list(positions.shape)}, want one for each row: "
+            f"[{len(freqs_cis)}]"
+        )
+    if inv_freq is None:
+        inv_freq = plain_inv_freq(2 * freqs_cis.shape[1])
+    require_floating("inv_freq", inv_freq)
+    if inv_freq.shape != freqs_cis.shape[1:]:
+        raise ValueError(
+            f"inv_freq: got shape {list(inv_freq.shape)}, want one for each pair: "
+            f"[{freqs_cis.shape[1]}]"
+        )
+    return positions.to(freqs_cis.device), inv_freq.double().to(freqs_cis.device)

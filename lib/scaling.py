@@ -151,8 +151,8 @@ def llama3(
 ) -> Tensor:
     """Llama 3.1's bands: the paper's `yarn`, with fewer turns and no attention factor.
 
-    Source: meta-llama/llama-models, models/llama3/reference_impl/model.py,
-    `apply_scaling`. It compares wavelengths; trained_length / wavelength is turns.
+    Source: meta-llama/llama-models 0.3.0, models/llama3/model.py, `apply_scaling`. It
+    compares wavelengths; trained_length / wavelength is turns.
     """
     return yarn(d_head, factor, trained_length, base, turns)
 

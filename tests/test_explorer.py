@@ -663,7 +663,7 @@ def test_the_angle_explorer_reads_off_what_the_ways_lose():
     assert "the angle is lost" not in explorer.sentence
     explorer.tokens = 4096
     assert explorer.sentence.endswith("the angle is lost.")
-    explorer.way, explorer.pair = "this book", 1
+    explorer.way, explorer.pair = "angles in float64", 1
     said = float(
         re.search(r"up to ([\de−.]+) rad", explorer.sentence)[1].replace("−", "-")
     )
@@ -674,7 +674,7 @@ def test_the_angle_explorer_reads_off_what_the_ways_lose():
     )
     assert 0.5 * found < said <= 1.01 * found
     assert explorer.sentence.startswith(
-        "A text of 4,096 tokens, this book: pair 1 (a turn in 7.26 tokens) is off by up to "
+        "A text of 4,096 tokens, angles in float64: pair 1 (a turn in 7.26 tokens) is off by up to "
     )
 
 
@@ -699,8 +699,8 @@ def test_the_pairs_that_meet_new_angles_are_those_that_turn_further_than_in_trai
         for name, theta in (("plain", plain), ("scaled", scaled))
     }
     assert explorer.sentence == (
-        f"Llama 3.1 8B, a text of 32,768 tokens: {partly.sum()} of 64 pairs made no full turn in the 8,192 of "
-        f"training. Unscaled, {met['plain']} of them would meet new angles; scaled, {met['scaled']} do."
+        f"Llama 3.1 8B, a text of 32,768 tokens: {partly.sum()} of 64 pairs make no full turn in 8,192, the "
+        f"original length. Unscaled, {met['plain']} of them would meet new angles; scaled, {met['scaled']} do."
     )
     explorer.svg()
     before, after, new = explorer.figure.axes[0].lines[-3:]

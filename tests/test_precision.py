@@ -9,39 +9,42 @@ from lib.precision import (
     WAYS,
     all_float16,
     all_float32,
+    all_float64,
     angle_errors,
     autocast_bfloat16,
     check_table,
     inv_freq_bfloat16,
     positions_bfloat16,
     table_bfloat16,
-    this_book,
 )
-from lib.rope import freqs_cis_at, precompute_freqs_cis
+from lib.rope import freqs_cis_at, inv_freq, precompute_freqs_cis
+from lib.scaling import precompute_scaled, yarn
 from tests.refusals import assert_refused
 
 POSITIONS = torch.tensor([0, 1, 7, 256, 257, 4_095, 131_071, 1_000_000])
 
 
 def error(way, position, d_head=128):
-    return angle_errors(
-        way(torch.tensor([position]), d_head, 10_000.0), torch.tensor([position])
-    )[0]
+    there = torch.tensor([position])
+    return angle_errors(way(there, inv_freq(d_head)), there)[0]
 
 
 # --- The ways -------------------------------------------------------------------------
 
 
 def test_the_books_table_is_right_to_the_rounding_of_float32():
-    made = this_book(POSITIONS, 128)
+    made = freqs_cis_at(POSITIONS, 128)
     assert angle_errors(made, POSITIONS).max() < 2.0**-24
+    way = all_float64(POSITIONS, inv_freq(128)).to(torch.complex64)
+    assert (way == made).float().mean() > 0.99  # ours carries the product further
+    assert (way - made).abs().max() < 2.0**-23
 
 
 @pytest.mark.parametrize("base", [10_000.0, 500_000.0])
 @pytest.mark.parametrize("d_head", [64, 128])
 def test_metas_code_makes_its_table_in_float32(meta, d_head, base):
     theirs = meta.precompute_freqs_cis(d_head, 5_000, base)
-    ours = all_float32(torch.arange(5_000), d_head, base)
+    ours = all_float32(torch.arange(5_000), inv_freq(d_head, base))
     assert (theirs - ours).abs().le(float32_steps(torch.arange(5_000))).all()
 
 
@@ -71,7 +74,7 @@ def test_transformers_llama_makes_its_table_so(dtype, way):
         allowed = (
             allowed + 2.0**-8
         )  # where a float32 step crosses the middle of two numbers
-    assert (theirs - way(POSITIONS, 128)).abs().le(allowed).all()
+    assert (theirs - way(POSITIONS, inv_freq(128))).abs().le(allowed).all()
     assert (theirs.real.to(dtype).double() == theirs.real).all()
 
 
@@ -89,7 +92,7 @@ def test_positions_in_bfloat16_are_exact_up_to_256():
 
 
 def test_a_product_under_autocast_is_rounded_twice():
-    made = autocast_bfloat16(torch.arange(1_000, 1_004), 2)
+    made = autocast_bfloat16(torch.arange(1_000, 1_004), inv_freq(2))
     rounded = torch.tensor([1000.0, 1000.0, 1000.0, 1004.0])
     assert torch.allclose(made.real[:, 0], rounded.cos().double(), atol=1e-6)
 
@@ -97,14 +100,14 @@ def test_a_product_under_autocast_is_rounded_twice():
 def test_a_table_in_float16_is_off_by_as_much_as_was_reported():
     positions = torch.arange(2_048)
     exact = freqs_cis_at(positions, 32, dtype=torch.complex128)
-    off = (all_float16(positions, 32).real - exact.real).abs().max().item()
+    off = (all_float16(positions, inv_freq(32)).real - exact.real).abs().max().item()
     assert off == pytest.approx(0.78, abs=0.005)
-    assert all_float16(torch.tensor([70_000]), 32).isnan().all()
+    assert all_float16(torch.tensor([70_000]), inv_freq(32)).isnan().all()
 
 
 def test_float32_loses_up_to_a_twentieth_of_a_radian_at_a_million():
     far = torch.arange(1_000_000, 1_000_100)
-    lost = angle_errors(all_float32(far, 128), far).max().item()
+    lost = angle_errors(all_float32(far, inv_freq(128)), far).max().item()
     assert 0.04 < lost < 0.07
 
 
@@ -134,22 +137,22 @@ def test_what_is_no_number_is_half_a_turn_off():
 @pytest.mark.parametrize("name", list(WAYS)[2:])
 def test_a_wrong_table_is_known_again(name, d_head):
     for length in (300, 2_048, 5_000):
-        table = WAYS[name](torch.arange(length), d_head, 10_000.0)
+        table = WAYS[name](torch.arange(length), inv_freq(d_head))
         found = check_table(table)
         assert not found.right and found.made_by == name
         assert str(found).endswith(f"as with {name}")
 
 
 def test_float32_is_right_until_its_angles_are_not():
-    assert check_table(all_float32(torch.arange(4_096), 128)).right
+    assert check_table(all_float32(torch.arange(4_096), inv_freq(128))).right
     far = torch.arange(1_000_000, 1_000_100)
-    found = check_table(all_float32(far, 128), far)
+    found = check_table(all_float32(far, inv_freq(128)), far)
     assert found.made_by == "all in float32" and found.first == 1_000_000
 
 
 def test_a_half_table_past_its_last_number_is_known_too():
     far = torch.arange(66_000, 66_010)
-    assert check_table(all_float16(far, 32), far).made_by == "all in float16"
+    assert check_table(all_float16(far, inv_freq(32)), far).made_by == "all in float16"
 
 
 def test_the_report_says_where_the_error_is_largest_and_where_it_begins():
@@ -169,8 +172,18 @@ def test_a_right_table_says_how_right_it_is():
     found = check_table(precompute_freqs_cis(8, 50))
     assert found.right and found.made_by is None and found.first is None
     assert " on" not in str(found)
-    assert check_table(precompute_freqs_cis(8, 50, 5e5), base=5e5).right
-    assert not check_table(precompute_freqs_cis(8, 50, 5e5)).right
+    other = precompute_freqs_cis(8, 50, 5e5)
+    assert check_table(other, inv_freq=inv_freq(8, 5e5)).right
+    assert not check_table(other).right
+
+
+def test_scaled_frequencies_and_an_attention_factor_are_told_from_errors():
+    scaled = yarn(64, 4, 2_048)
+    table = precompute_scaled(scaled, 3_000, 1.14)
+    assert check_table(table, inv_freq=scaled).right
+    assert check_table(table).made_by is None
+    rounded = precompute_scaled(scaled.bfloat16().double(), 3_000, 1.14)
+    assert check_table(rounded, inv_freq=scaled).made_by == "inv_freq in bfloat16"
 
 
 TABLE = precompute_freqs_cis(8, 3)
@@ -189,7 +202,9 @@ TABLE = precompute_freqs_cis(8, 3)
         ({"positions": torch.tensor(0)}, ValueError, "positions", "[]"),
         ({"positions": torch.ones(3) > 0}, TypeError, "positions", "bool"),
         ({"allowed": 0}, ValueError, "allowed", "0"),
-        ({"base": -1.0}, ValueError, "base", "-1"),
+        ({"inv_freq": [1.0]}, TypeError, "inv_freq", "list"),
+        ({"inv_freq": torch.ones(3)}, ValueError, "inv_freq", "[3]"),
+        ({"inv_freq": torch.ones(4).int()}, TypeError, "inv_freq", "int32"),
     ],
 )
 def test_bad_arguments_are_refused(arguments, error, argument, came):

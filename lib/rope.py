@@ -21,6 +21,7 @@ from lib.checks import as_even, as_int, require_floating, require_tensor
 
 BASE = 10_000.0  # Llama 2's base; public code often calls it theta
 COMPLEX = {torch.float32: torch.complex64, torch.float64: torch.complex128}
+BLOCK = 2**20  # numbers of a half type that are turned at a time, 4 MB in float32
 
 
 # --- Frequencies and angles -----------------------------------------------------------
@@ -131,14 +132,33 @@ def apply_rotary_emb(
 
 
 def _rotate(x: Tensor, freqs_cis: Tensor) -> Tensor:
-    """x [B, T, h, d_head], its pairs times freqs_cis [B or 1, T, 1, d_head/2]."""
+    """x [B, T, h, d_head], its pairs times freqs_cis [B or 1, T, 1, d_head/2].
+
+    A CPU turns half types in blocks of tokens: the float32 copy of a block stays in the
+    cache, where that of all tokens would go through memory. Autograd and the compiler
+    want one product: they record no writing into parts of a tensor.
+    """
+    recorded = torch.is_grad_enabled() and (x.requires_grad or freqs_cis.requires_grad)
+    whole = recorded or torch.compiler.is_compiling() or x.numel() <= BLOCK
+    if whole or x.dtype.itemsize > 2 or not x.is_cpu:
+        return _times(x, freqs_cis).to(x.dtype)
+    rotated = torch.empty_like(x)
+    tokens = max(1, BLOCK // x[:, :1].numel())
+    parts = (y.split(tokens, dim=1) for y in (rotated, x, freqs_cis))
+    for part, *block in zip(*parts, strict=True):
+        part.copy_(_times(*block))
+    return rotated
+
+
+def _times(x: Tensor, freqs_cis: Tensor) -> Tensor:
+    """The product, in float64 if x is, else in float32."""
     work = torch.promote_types(x.dtype, torch.float32)
     pairs = x.to(work).unflatten(-1, (-1, 2))
     # The compiler cannot ask where a tensor lies in memory; a copy that it can fuse away.
     if torch.compiler.is_compiling() or not _viewable_as_complex(pairs):
         pairs = pairs.clone(memory_format=torch.contiguous_format)
     rotated = torch.view_as_complex(pairs) * freqs_cis.to(COMPLEX[work])
-    return torch.view_as_real(rotated).flatten(-2).to(x.dtype)
+    return torch.view_as_real(rotated).flatten(-2)
 
 
 # --- What follows from the rotation ---------------------------------------------------

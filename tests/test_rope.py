@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 
+from lib import rope
 from lib.rope import (
     apply_rotary_emb,
     dot_product_vs_offset,
@@ -474,6 +475,83 @@ def test_an_empty_batch_or_no_tokens_gives_empty_tensors(batch, tokens):
         rotated_q, rotated_k = apply_rotary_emb(xq, xk, table)
         assert rotated_q.shape == xq.shape and rotated_k.shape == xk.shape
         assert rotary_attention(xq, xk, xk, table).shape == xq.shape
+
+
+# --- Half types, turned in blocks -----------------------------------------------------------------
+
+half_types = pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+AWKWARD = {"as made": lambda x: x, **VIEWS}
+
+
+@pytest.fixture(params=[1, 2 * B * H * D_HEAD, 10**9], ids=["token", "two", "all"])
+def block(request, monkeypatch):
+    """Blocks of one token, of two (the last of T = 5 is shorter) and of all tokens."""
+    monkeypatch.setattr(rope, "BLOCK", request.param)
+
+
+@half_types
+@pytest.mark.parametrize("shape", [(T,), (B, T)], ids=["T", "B x T"])
+@pytest.mark.parametrize("view", AWKWARD.values(), ids=AWKWARD)
+def test_blocks_are_rotated_like_one_piece_and_write_no_input(
+    block, view, shape, dtype
+):
+    x, positions = view(random_heads(H, dtype)), random_positions(*shape)
+    before, table = x.clone(), table_at(positions)
+    for rotated in apply_rotary_emb(x, x, table):
+        assert_rotated(rotated, x, positions)
+        rotated.zero_()
+    assert torch.equal(x, before) and torch.equal(table, table_at(positions))
+
+
+@half_types
+def test_gradients_in_a_half_type_are_the_rotation_back(block, dtype):
+    xq, xk = random_heads(H, dtype), random_heads(H_KV, dtype, seed=1)
+    before, positions = (xq.clone(), xk.clone()), random_positions(B, T)
+    given = random_heads(H, dtype, seed=2), random_heads(H_KV, dtype, seed=3)
+    kept = [gradient.clone() for gradient in given]
+    leaves = xq.requires_grad_(), xk.requires_grad_()
+    rotated = apply_rotary_emb(*leaves, table_at(positions))
+    torch.autograd.backward(rotated, given)
+    for x, turned, gradient in zip(leaves, rotated, given, strict=True):
+        assert_rotated(turned, x, positions)
+        assert_rotated(x.grad, gradient, -positions)
+    for x, same in zip((*leaves, *given), (*before, *kept), strict=True):
+        assert torch.equal(x, same)
+
+
+@half_types
+def test_a_table_that_is_learned_gets_its_gradient(block, dtype):
+    x, positions = random_heads(H, dtype), random_positions(T)
+    table = freqs_cis_at(positions, D_HEAD).requires_grad_()
+    rotated, _ = apply_rotary_emb(x, x, table)
+    rotated.backward(rotated.detach())
+    rotated, given = (
+        torch.view_as_complex(y.detach().double().unflatten(-1, (-1, 2)))
+        for y in (rotated, x)
+    )
+    # B * H products of two pairs, sqrt(5) u each, and their sum in float32
+    bound = B * H * (B * H + 3) * U32 * longest_pair(x) ** 2
+    expected = (rotated * given.conj()).sum((0, 2))
+    assert (torch.view_as_real(table.grad - expected)).abs().max() < bound
+
+
+@half_types
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_without_gradients_nothing_of_them_is_kept(block, mode, dtype):
+    x, positions = random_heads(H, dtype).requires_grad_(), random_positions(T)
+    with mode():
+        rotated, _ = apply_rotary_emb(x, x, table_at(positions))
+        assert_rotated(rotated, x, positions)
+    assert not rotated.requires_grad
+
+
+def test_a_real_size_in_a_half_type_takes_more_than_one_block():
+    x = torch.ones(1, 1 + rope.BLOCK // (2 * D_HEAD), 2, D_HEAD, dtype=torch.bfloat16)
+    positions = torch.arange(x.shape[1])
+    assert x.numel() > rope.BLOCK
+    rotated, _ = apply_rotary_emb(x, x[:, :, :1], table_at(positions))
+    # An angle below 2^16 is 3 * 2^16 * U64 off, which is far below what is rounded.
+    assert_rotated(rotated, x, positions)
 
 
 # --- Attention ------------------------------------------------------------------------------------

@@ -9,13 +9,14 @@ HTML   := _build/html
 # Set up once, and again when the requirements change.
 READY      := $(VENV)/.ready
 READY_TEST := $(VENV)/.ready-test
+READY_BENCHMARK := $(VENV)/.ready-benchmark
 # Newer than everything that changes what a chapter prints, and than everything that changes how it is drawn.
 FRESH_RUN  := _build/.fresh-run
 FRESH_PAGE := _build/.fresh-page
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help book site serve test notebooks lab browser clean
+.PHONY: help book site serve test benchmark notebooks lab browser clean
 .DEFAULT_GOAL := help
 
 help:  ## list these commands
@@ -61,11 +62,20 @@ $(READY_TEST): $(READY) requirements-dev.txt
 	  echo "The test tools could not be installed; the message above says which."; exit 1; }
 	@touch $@
 
+$(READY_BENCHMARK): $(READY_TEST) requirements-benchmark.txt
+	@echo "Installing what the benchmark needs ..."
+	@"$(BIN)"/pip install --quiet -r requirements-benchmark.txt || { \
+	  echo "The libraries to compare with could not be installed; the message above says which."; exit 1; }
+	@touch $@
+
 serve: book  ## build the book and serve it on this machine
 	@"$(BIN)"/python -m tools.serve $(HTML)
 
 test: $(READY_TEST) browser  ## run every test; sets up what it needs, a browser too
 	@"$(BIN)"/python -m pytest
+
+benchmark: $(READY_BENCHMARK)  ## measure the rotation beside other libraries' and store the result
+	@"$(BIN)"/python -m tools.benchmark_rotation
 
 browser:
 	@for name in chromium chromium-browser google-chrome; do command -v $$name >/dev/null && exit; done; { \

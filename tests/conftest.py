@@ -8,7 +8,6 @@ import sys
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
-from unittest.mock import MagicMock
 
 import pytest
 
@@ -147,11 +146,7 @@ def visit(browser, address):
 
 @pytest.fixture(scope="session")
 def meta():
-    """Meta's own llama_models.llama3.model. It imports fairscale for its parallel layers, which no test of
-    positions needs and which would be a large dependency, so empty stand-ins take fairscale's place."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name in ("", ".nn.model_parallel.initialize", ".nn.model_parallel.layers"):
-            patch.setitem(sys.modules, f"fairscale{name}", MagicMock())
-        from llama_models.llama3 import model
+    """Meta's own llama_models.llama3.model."""
+    from tools.benchmark_rotation import meta_model  # not for tests that only look at pages
 
-        return model
+    return meta_model()

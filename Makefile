@@ -76,6 +76,7 @@ test: $(READY_TEST) browser  ## run every test; sets up what it needs, a browser
 
 benchmark: $(READY_BENCHMARK)  ## measure the rotation beside other libraries' and store the result
 	@"$(BIN)"/python -m tools.benchmark_rotation
+	@"$(BIN)"/python -m tools.notebooks chapters/12_precision.ipynb
 
 browser:
 	@for name in chromium chromium-browser google-chrome; do command -v $$name >/dev/null && exit; done; { \

@@ -147,6 +147,8 @@ def visit(browser, address):
 @pytest.fixture(scope="session")
 def meta():
     """Meta's own llama_models.llama3.model."""
-    from tools.benchmark_rotation import meta_model  # not for tests that only look at pages
+    from tools.benchmark_rotation import (
+        meta_model,
+    )  # not for tests that only look at pages
 
     return meta_model()

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from lib.rope import apply_rotary_emb, precompute_freqs_cis
-from lib.rotation_times import HEADER, STORED, TIME, rows, stored
+from lib.rope import apply_rotary_emb, freqs_cis_at, precompute_freqs_cis
+from lib.rotation_times import HEADER, STORED, TIME, far_rows, rows, stored
 from tests.chapters import ROOT
 from tools import benchmark_rotation
 from tools.benchmark_rotation import (
@@ -23,6 +23,7 @@ from tools.benchmark_rotation import (
     RUNS,
     Contender,
     Task,
+    angle_error,
     measure,
 )
 
@@ -102,6 +103,8 @@ def test_what_could_not_be_compiled_is_said_so_and_stands_last():
         json.dumps(json.loads(STORED.read_text()) | {"times": []}),
         json.dumps(json.loads(STORED.read_text()) | {"times": [{"ms": 1}]}),
         json.dumps(json.loads(STORED.read_text()) | {"times": 3}),
+        json.dumps(json.loads(STORED.read_text()) | {"far": []}),
+        json.dumps(json.loads(STORED.read_text()) | {"far": [{"tokens": 3}]}),
     ],
 )
 def test_a_broken_file_is_refused_by_its_name(tmp_path, content):
@@ -166,26 +169,26 @@ def test_a_contender_of_the_tests_requirements_is_there():
     assert {"lib.rope", "llama-models"} <= set(ROTATIONS)
 
 
-def unrotated(T, d_head, q):
+def unrotated(positions, d_head, q):
     return lambda q, k: (q.clone(), k.clone())
 
 
 def turned(change):
     """A contender with another table than that of positions 0 .. T - 1."""
 
-    def make(T, d_head, q):
-        table = change(precompute_freqs_cis(d_head, T + 1))
+    def make(positions, d_head, q):
+        table = change(precompute_freqs_cis(d_head, len(positions) + 1))
         return lambda q, k: apply_rotary_emb(q, k, table[: len(q[0])])
 
     return make
 
 
-def swapped(T, d_head, q):
-    rotate = turned(lambda table: table)(T, d_head, q)
+def swapped(positions, d_head, q):
+    rotate = turned(lambda table: table)(positions, d_head, q)
     return lambda q, k: rotate(k, q)
 
 
-def nothing(T, d_head, q):
+def nothing(positions, d_head, q):
     return lambda q, k: (q * float("nan"), k * float("nan"))
 
 
@@ -230,3 +233,31 @@ def test_a_measured_call_writes_none_of_its_inputs(run):
     for name in ROTATIONS:
         task.call(CONTENDERS[name])()
     assert all(torch.equal(x, y) for x, y in zip(task.given, before, strict=True))
+
+
+# --- How exact, far out ---------------------------------------------------------------------------
+
+
+def test_the_stored_errors_are_those_of_every_contender_at_every_length():
+    errors, header = far_rows(stored())
+    assert errors[0][0] == "lib.rope"
+    assert {row[0] for row in errors} == CONTENDERS.keys() - {FLOOR}
+    assert len(header) == 1 + len(benchmark_rotation.FAR)
+    assert all(len(row) == len(header) for row in errors)
+
+
+@pytest.mark.parametrize("name", ROTATIONS)
+def test_an_angle_s_error_far_out_is_that_of_float32_or_of_rounding(name):
+    near, far = (
+        angle_error(CONTENDERS[name], tokens, 16) for tokens in (1_024, 131_072)
+    )
+    assert near < 1e-3
+    assert far < 1e-6 if name == "lib.rope" else 1e-4 < far < 0.1
+
+
+def test_an_angle_that_is_off_is_measured():
+    def late(positions, d_head, q):
+        table = freqs_cis_at(positions + 0.25, d_head)
+        return lambda q, k: apply_rotary_emb(q, k, table)
+
+    assert angle_error(Contender(late), 2_048, 16) == 0.25

@@ -12,7 +12,8 @@ rotary-embedding-torch and x-transformers take angles, and get those of float32 
 left to itself the first counts positions in the dtype of q, and in bfloat16 257 is 256.
 
 Every result is compared with the exact rotation in float64 before it is timed; one that
-is something else ends the measurement. pytest-benchmark times the rounds. Just before
+is something else ends the measurement. How far angles are off at the end of longer texts
+is measured beside. pytest-benchmark times the rounds. Just before
 each of them clone() of q and k is timed too (in a run with backward also what autograd
 then does, which is to copy their gradients): no function that returns new tensors costs
 less. The ratio is the median over the rounds of the time to that of this clone(), so that
@@ -46,8 +47,8 @@ from torch import Tensor
 
 from lib.files import write_atomically
 from lib.layouts import to_half_split, to_interleaved
-from lib.rope import apply_rotary_emb, freqs_cis_at, precompute_freqs_cis
-from lib.rotation_times import HEADER, STORED, rows, stored
+from lib.rope import apply_rotary_emb, freqs_cis_at
+from lib.rotation_times import HEADER, STORED, far_rows, rows, stored
 from lib.show import table
 
 Pair = tuple[Tensor, Tensor]  # q and k, both [B, T, h, d_head]
@@ -59,6 +60,7 @@ RUNS = ("forward", "forward + backward")
 MODES = ("eager", "compiled")
 THREADS = 2
 ROUNDS, WARM_UP = 41, 2
+FAR, LAST = (2_048, 131_072, 1_048_576), 1_024  # tokens of texts, and of their ends
 # Of an error relative to the length of a pair. An angle of 2047 radians in float32 is
 # 1e-4 off, cos and sin in bfloat16 are 4e-3 off; a wrong rotation is about 1 off.
 ALLOWED = {"float32": 1e-3, "bfloat16": 2e-2}
@@ -67,53 +69,61 @@ ALLOWED = {"float32": 1e-3, "bfloat16": 2e-2}
 # --- The contenders -------------------------------------------------------------------
 
 
-def of_this_course(T: int, d_head: int, q: Tensor) -> Rotation:
-    freqs_cis = precompute_freqs_cis(d_head, T)
+def of_this_course(positions: Tensor, d_head: int, q: Tensor) -> Rotation:
+    freqs_cis = freqs_cis_at(positions, d_head)
     return lambda q, k: apply_rotary_emb(q, k, freqs_cis)
 
 
-def of_llama_models(T: int, d_head: int, q: Tensor) -> Rotation:
+def of_llama_models(positions: Tensor, d_head: int, q: Tensor) -> Rotation:
     model = meta_model()
-    freqs_cis = model.precompute_freqs_cis(d_head, T)
+    freqs_cis = model.precompute_freqs_cis(d_head, _length(positions))[positions]
     return lambda q, k: model.apply_rotary_emb(q, k, freqs_cis)
 
 
-def of_transformers(T: int, d_head: int, q: Tensor) -> Rotation:
+def of_transformers(positions: Tensor, d_head: int, q: Tensor) -> Rotation:
     from transformers import LlamaConfig
     from transformers.models.llama import modeling_llama as llama
 
-    config = LlamaConfig(head_dim=d_head, max_position_embeddings=T)
-    cos, sin = llama.LlamaRotaryEmbedding(config)(q, torch.arange(T)[None])
+    config = LlamaConfig(head_dim=d_head, max_position_embeddings=_length(positions))
+    cos, sin = llama.LlamaRotaryEmbedding(config)(q, positions[None])
     return heads_first(lambda q, k: llama.apply_rotary_pos_emb(q, k, cos, sin))
 
 
-def of_torchtune(T: int, d_head: int, q: Tensor) -> Rotation:
+def of_torchtune(positions: Tensor, d_head: int, q: Tensor) -> Rotation:
     from torchtune.modules import RotaryPositionalEmbeddings
 
-    rotate = RotaryPositionalEmbeddings(d_head, T)
-    return lambda q, k: (rotate(q), rotate(k))
+    rotate = RotaryPositionalEmbeddings(d_head, _length(positions))
+    if len(positions) == _length(positions):  # its own way to say: from the start
+        return lambda q, k: (rotate(q), rotate(k))
+    rows = positions[None]
+    return lambda q, k: (rotate(q, input_pos=rows), rotate(k, input_pos=rows))
 
 
-def of_rotary_embedding_torch(T: int, d_head: int, q: Tensor) -> Rotation:
+def of_rotary_embedding_torch(positions: Tensor, d_head: int, q: Tensor) -> Rotation:
     from rotary_embedding_torch import RotaryEmbedding, apply_rotary_emb
 
-    angles = RotaryEmbedding(d_head)(torch.arange(T).float()).detach()
+    angles = RotaryEmbedding(d_head)(positions.float()).detach()
     return heads_first(
         lambda q, k: (apply_rotary_emb(angles, q), apply_rotary_emb(angles, k))
     )
 
 
-def of_x_transformers(T: int, d_head: int, q: Tensor) -> Rotation:
+def of_x_transformers(positions: Tensor, d_head: int, q: Tensor) -> Rotation:
     from x_transformers.x_transformers import RotaryEmbedding, apply_rotary_pos_emb
 
-    angles, _ = RotaryEmbedding(d_head).forward_from_seq_len(T)
+    angles, _ = RotaryEmbedding(d_head)(positions)
     return heads_first(
         lambda q, k: (apply_rotary_pos_emb(q, angles), apply_rotary_pos_emb(k, angles))
     )
 
 
-def clones(T: int, d_head: int, q: Tensor) -> Rotation:
+def clones(positions: Tensor, d_head: int, q: Tensor) -> Rotation:
     return lambda q, k: (q.clone(), k.clone())
+
+
+def _length(positions: Tensor) -> int:
+    """Of a table that ends at the last of them."""
+    return positions[-1].item() + 1
 
 
 @cache
@@ -140,12 +150,12 @@ def heads_first(rotate: Rotation) -> Rotation:
 
 @dataclass(frozen=True)
 class Contender:
-    """A rotation: `make(T, d_head, q)` prepares one for positions 0 .. T - 1 and q's dtype.
+    """A rotation: `make(positions, d_head, q)` prepares one for positions that rise, and q's dtype.
 
     package: the distribution it is from; None for this course and for clone().
     """
 
-    make: Callable[[int, int, Tensor], Rotation]
+    make: Callable[[Tensor, int, Tensor], Rotation]
     package: str | None = None
     half_split: bool = False
 
@@ -181,7 +191,8 @@ class Task:
     def __init__(
         self, dtype: str, run: str, B: int, T: int, h: int, d_head: int
     ) -> None:
-        self.dtype, self.run, self.T, self.d_head = dtype, run, T, d_head
+        self.dtype, self.run, self.d_head = dtype, run, d_head
+        self.positions = torch.arange(T)
         generator = torch.Generator().manual_seed(0)
         self.given = [
             torch.randn(B, T, h, d_head, generator=generator).to(getattr(torch, dtype))
@@ -192,7 +203,7 @@ class Task:
         """What is timed: a call that does the run with the contender's rotation."""
         order = to_half_split if contender.half_split else torch.clone
         q, k, *gradients = map(order, self.given)
-        rotate = contender.make(self.T, self.d_head, q)
+        rotate = contender.make(self.positions, self.d_head, q)
         if compiled:
             torch.compiler.reset()  # or the eighth falls back to eager, silently
             rotate = torch.compile(rotate)
@@ -220,7 +231,7 @@ class Task:
     @cached_property
     def exact(self) -> Pair:
         q, k, *gradients = (x.double() for x in self.given)
-        turns = freqs_cis_at(torch.arange(self.T), self.d_head, dtype=torch.complex128)
+        turns = freqs_cis_at(self.positions, self.d_head, dtype=torch.complex128)
         if self.run == "forward":
             return apply_rotary_emb(q, k, turns)
         return apply_rotary_emb(*gradients, turns.conj())
@@ -286,6 +297,45 @@ def timed(
     }
 
 
+# --- How exact, far out ---------------------------------------------------------------
+
+
+def angle_error(contender: Contender, tokens: int, d_head: int) -> float:
+    """The largest error of an angle, in radians and two digits, at the end of a text of so many tokens.
+
+    In float32, over the last `LAST` positions and all pairs.
+    """
+    positions = torch.arange(tokens - LAST, tokens)
+    generator = torch.Generator().manual_seed(0)
+    q, k = torch.randn(2, 1, LAST, 1, d_head, generator=generator)
+    if contender.half_split:
+        rotated, _ = contender.make(positions, d_head, q)(*map(to_half_split, (q, k)))
+        rotated = to_interleaved(rotated)
+    else:
+        rotated, _ = contender.make(positions, d_head, q)(q, k)
+    turns = freqs_cis_at(positions, d_head, dtype=torch.complex128)
+    exact, _ = apply_rotary_emb(q.double(), k.double(), turns)
+    a, b = (
+        torch.view_as_complex(x.double().unflatten(-1, (-1, 2)))
+        for x in (rotated, exact)
+    )
+    return float(f"{(a * b.conj()).angle().abs().max():.1e}")
+
+
+def far_errors() -> list[dict]:
+    """`lib.rotation_times.stored` says what a row holds."""
+    return [
+        {
+            "rotation": name,
+            "tokens": tokens,
+            "error": angle_error(contender, tokens, SIZES["d_head"]),
+        }
+        for name, contender in CONTENDERS.items()
+        if contender.installed and name != FLOOR
+        for tokens in FAR
+    ]
+
+
 # --- All of them ----------------------------------------------------------------------
 
 
@@ -324,6 +374,7 @@ def settings() -> dict:
 
 
 def show(measured: dict) -> None:
+    table(*far_rows(measured))
     for dtype, run, mode in itertools.product(DTYPES, RUNS, MODES):
         print(f"\n{dtype}, {run}, {mode}")
         table(rows(measured, dtype, run, mode), header=HEADER)
@@ -346,7 +397,8 @@ def main() -> None:
     failed = pytest.main([__file__, *options], plugins=[times])
     if failed:
         sys.exit(f"Not measured; {STORED.name} is as it was.")
-    write_atomically(STORED, json.dumps(settings() | {"times": times}, indent=1) + "\n")
+    measured = settings() | {"far": far_errors(), "times": times}
+    write_atomically(STORED, json.dumps(measured, indent=1) + "\n")
     show(stored())
 
 

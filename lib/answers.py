@@ -37,6 +37,8 @@ UNITS = {
     "parameters": ("parameter", "parameters", "param", "params"),
     "positions": ("position", "positions", "token", "tokens", "step", "steps"),
     "layers": ("layer", "layers"),
+    "heads": ("head", "heads"),
+    "bytes": ("byte", "bytes"),
     "rows": ("row", "rows", "time", "times"),
 }
 PROBLEMS = {
@@ -255,8 +257,8 @@ class Choice:
 @dataclass(frozen=True, eq=False)
 class Choices:
     """Any number of several options; `mistakes` says of each option what ticking it
-    wrongly, or wrongly leaving it out, overlooks. The first such option is answered, and
-    how many there are is told."""
+    wrongly, or wrongly leaving it out, overlooks. One such option is answered, the first
+    that is ticked wrongly if there is one, and how many there are is told."""
 
     label: str
     options: Sequence[str]
@@ -278,7 +280,9 @@ class Choices:
             return NOTHING_CHOSEN
         if not chosen <= set(self.options):
             raise ValueError(f"chosen: got {chosen}, want some of {self.options}")
-        wrong = [o for o in self.options if (o in chosen) != (o in self.value)]
+        added = [o for o in self.options if o in chosen and o not in self.value]
+        missing = [o for o in self.options if o not in chosen and o in self.value]
+        wrong = added + missing
         if not wrong:
             return Verdict(Outcome.RIGHT, self.right)
         more = MORE_WRONG.format(len(wrong)) if len(wrong) > 1 else ""

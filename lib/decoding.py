@@ -8,6 +8,7 @@ Shapes: B batch, T tokens.
 """
 
 import textwrap
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -59,12 +60,11 @@ def _starts(documents: Tensor) -> Tensor:
     starts = torch.ones_like(documents, dtype=torch.bool)
     starts[:, 1:] = documents[:, 1:] != documents[:, :-1]
     for row, starts_there in zip(documents, starts, strict=True):
-        begun = row[starts_there].tolist()
-        again = [number for number in begun if begun.count(number) > 1]
-        if again:
+        [(number, times)] = Counter(row[starts_there].tolist()).most_common(1)
+        if times > 1:
             raise ValueError(
-                f"documents: got {again[0]} again after another document, want the "
-                "tokens of each document together"
+                f"documents: got {number} again after another document, want the tokens "
+                "of each document together, and a number of its own for a second padding"
             )
     return starts
 
@@ -77,7 +77,7 @@ class Split:
     """A text read in pieces, beside the same text read at once.
 
     pieces: their sizes. wrong: the positions whose outputs differ. error: the largest
-    difference, as a share of the largest output.
+    difference, as a share of the largest output (`stepwise` says of which).
     """
 
     pieces: tuple[int, ...]
@@ -97,9 +97,10 @@ class Split:
 
 @dataclass(frozen=True)
 class Stepwise:
-    """What `stepwise` found: one `Split` for each way to cut the text."""
+    """What `stepwise` found: one `Split` for each way to cut the text, and the outputs' type."""
 
     splits: tuple[Split, ...]
+    dtype: torch.dtype = torch.float32
 
     @property
     def equal(self) -> bool:
@@ -115,22 +116,30 @@ class Stepwise:
         wrong = [split for split in self.splits if split.wrong]
         if not wrong:
             return "equal, however the text is cut"
+        if self.dtype.itemsize < 4 and all(split.error < 0.05 for split in wrong):
+            return (
+                f"outputs are in {self.dtype}, which rounds so far by itself: check the "
+                "model in float32"
+            )
         if any(split.wrong[0] < split.pieces[0] for split in wrong):
             return (
                 "the first piece alone is wrong: do outputs depend on later tokens, or "
                 "on how many there are?"
             )
-        right_by_one = any(split.by_one and not split.wrong for split in self.splits)
-        if right_by_one and not any(split.by_one for split in wrong):
+        by_one = [split for split in self.splits if split.by_one]
+        if by_one and not any(split.wrong for split in by_one):
             return (
-                "single tokens are right, longer pieces are not: one row of the table "
-                "for all of a piece, or no mask inside it?"
+                "single tokens are right, longer pieces are not: no mask inside a piece, "
+                "or one row of the table for all of it?"
             )
-        if all(split.wrong_at_once for split in wrong):
-            return (
+        # One token alone is hardly wrong: after it some mistakes show a token later.
+        telling = [split for split in wrong if split.pieces[0] > 1] or wrong
+        if all(split.wrong_at_once for split in telling):
+            causes = (
                 "wrong from the first token after the first piece: where does a piece "
-                "begin, and are the cached keys as they were?"
+                "begin, are the cached keys as they were, may it see all of them?"
             )
+            return causes if by_one else causes + " Is there no mask inside it?"
         return (
             "right at first, wrong later: does a cache or a table end, or do the angles "
             "change with the length?"
@@ -156,24 +165,52 @@ def stepwise(
     and of `lib.decoder`: `lambda ids, cache: (model(ids, cache), cache)`, which begins
     with `model.new_cache(...)` where cache is None.
 
-    ids [B, T], T at least 4. splits: sizes of pieces, each of two or more, that add up
-    to T; None is token by token, a prompt and then single tokens, and two longer pieces.
+    ids [B, T], integers, T at least 4; random ones are best, for with one token
+    throughout no position could be told. splits: sizes of pieces, each of two or more,
+    that add up to T; None is token by token, a prompt and then single tokens, and two
+    longer pieces.
     tolerance: the largest difference that counts as equal, as a share of the largest
-    output; for a model in a half type take 0.05.
+    output of its channel, or of a usual channel's if that is larger. A model in a half
+    type is compared best after `model.float()`; larger tolerances overlook mistakes.
     The check compares the model with itself: a mistake that both ways make alike, such
-    as a shift of all positions, is not seen. Raises TypeError or ValueError that names
-    the argument; an error of the model's as ValueError that names the tokens.
+    as a shift of all positions, is not seen. Before each split another text is read, so
+    that nothing is found in a buffer that was not written. Raises TypeError or ValueError
+    that names the argument, also for a model that reads one text in two ways; an error of
+    the model's as ValueError that names the tokens.
     """
-    require_tensor("ids", ids)
-    if ids.ndim != 2 or ids.shape[1] < 4:
-        raise ValueError(f"ids: got shape {list(ids.shape)}, want [B, T], T at least 4")
-    as_number("tolerance", tolerance, above=0)
+    _require_telling(ids)
+    if as_number("tolerance", tolerance, above=0) >= 1:
+        raise ValueError(f"tolerance: got {tolerance}, want less than 1")
     length = ids.shape[1]
     cuts = _usual_splits(length) if splits is None else _as_splits(splits, length)
-    full = _outputs(read, ids, (length,))
-    return Stepwise(
-        tuple(_compare(full, _outputs(read, ids, cut), cut, tolerance) for cut in cuts)
-    )
+    full, found = _outputs(read, ids, (length,)), []
+    if full.isnan().any():
+        raise ValueError("read: got nan among its outputs, want numbers")
+    for cut in [(length,), *cuts]:
+        _outputs(read, ids.roll(1, dims=1), (length,))
+        pieces = _outputs(read, ids, cut)
+        if pieces.shape != full.shape:
+            raise ValueError(
+                f"read: got outputs {list(pieces.shape)} in pieces of {_counted(cut)}, "
+                f"want {list(full.shape)} as at once"
+            )
+        found.append(_compare(full, pieces, cut, tolerance))
+    again, *splits_found = found
+    if again.wrong:
+        raise ValueError(
+            "read: got two results for the same text, want one: is dropout on, or a state kept?"
+        )
+    return Stepwise(tuple(splits_found), full.dtype)
+
+
+def _require_telling(ids: Tensor) -> None:
+    require_tensor("ids", ids)
+    if ids.is_floating_point() or ids.is_complex() or ids.dtype == torch.bool:
+        raise TypeError(f"ids: got dtype {ids.dtype}, want integers")
+    if ids.ndim != 2 or len(ids) == 0 or ids.shape[1] < 4:
+        raise ValueError(f"ids: got shape {list(ids.shape)}, want [B, T], T at least 4")
+    if (ids == ids[:, :1]).all(1).any():
+        raise ValueError("ids: got one token throughout a row, want different ones")
 
 
 def _usual_splits(length: int) -> list[tuple[int, ...]]:
@@ -183,6 +220,11 @@ def _usual_splits(length: int) -> list[tuple[int, ...]]:
 
 
 def _as_splits(splits: Sequence[Sequence[int]], length: int) -> list[tuple[int, ...]]:
+    nested = isinstance(splits, Sequence) and all(
+        isinstance(split, Sequence) for split in splits
+    )
+    if not nested:
+        raise TypeError(f"splits: got {splits!r}, want a list of lists of sizes")
     cuts = [
         tuple(as_int("splits", piece, at_least=1) for piece in split)
         for split in splits
@@ -199,14 +241,14 @@ def _as_splits(splits: Sequence[Sequence[int]], length: int) -> list[tuple[int, 
 
 @torch.no_grad()
 def _outputs(read: Reader, ids: Tensor, cut: tuple[int, ...]) -> Tensor:
-    """What the model says of every token, float64 [B, T, ...], read in these pieces."""
+    """What the model says of every token, [B, T, ...], read in these pieces."""
     state, found, start = None, [], 0
     for piece in ids.split(cut, dim=1):
         end = start + piece.shape[1]
         which = f"token {start}" if end == start + 1 else f"tokens {start} to {end - 1}"
         where = f"{which}, in pieces of {_counted(cut)}"
         try:
-            out, state = read(piece, state)
+            out, state = read(piece.clone(), state)
         except Exception as error:
             raise ValueError(
                 f"read: got {type(error).__name__} ({error}) for {where}, want outputs and a state"
@@ -215,11 +257,18 @@ def _outputs(read: Reader, ids: Tensor, cut: tuple[int, ...]) -> Tensor:
             raise TypeError(
                 f"read: got {type(out).__name__} for {where}, want a torch.Tensor"
             )
-        if out.shape[:2] != piece.shape:
+        if out.is_complex():
+            raise TypeError(f"read: got {out.dtype} for {where}, want real numbers")
+        if out.shape[:2] != piece.shape or out.numel() == 0:
             raise ValueError(
                 f"read: got outputs {list(out.shape)} for {where}, want {list(piece.shape)} and more"
             )
-        found.append(out.detach().clone().double())
+        if found and found[0].shape[2:] != out.shape[2:]:
+            raise ValueError(
+                f"read: got outputs {list(out.shape)} for {where}, want the last axes of "
+                f"{list(found[0].shape)}, as before"
+            )
+        found.append(out.detach().clone())
         start = end
     return torch.cat(found, dim=1)
 
@@ -227,15 +276,21 @@ def _outputs(read: Reader, ids: Tensor, cut: tuple[int, ...]) -> Tensor:
 def _compare(
     full: Tensor, pieces: Tensor, cut: tuple[int, ...], tolerance: float
 ) -> Split:
-    size = full.abs().max().clamp(min=torch.finfo(full.dtype).tiny)
+    full, pieces = (x.double().flatten(2) for x in (full, pieces))
+    if full.ndim == 2:  # one number for each token
+        full, pieces = full[..., None], pieces[..., None]
+    channel = full.abs().nan_to_num(0, posinf=0).amax((0, 1))
+    usual = channel[channel > 0].median() if channel.any() else channel.new_ones(())
+    size = channel.maximum(usual)
     missed = (pieces - full).abs() / size
-    by_token = missed.transpose(0, 1).flatten(1).amax(1)
+    missed[pieces == full] = 0  # infinities too
+    by_token = missed.amax((0, 2))
     wrong = (~(by_token <= tolerance)).nonzero().flatten()  # a nan is wrong too
     return Split(cut, tuple(wrong.tolist()), by_token.max().item())
 
 
 def _told(split: Split) -> str:
-    told = f"pieces {_counted(split.pieces):<11}"
+    told = f"pieces {_counted(split.pieces):<10} "
     if not split.wrong:
         return told + "equal"
     return (

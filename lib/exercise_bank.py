@@ -777,6 +777,7 @@ AVERAGED = Exercise(
                 0.25: "That is a probability. Perplexity is one over it.",
             },
             tolerance=0.005,
+            unit="bytes",
         )
     ],
     hints=[
@@ -941,6 +942,7 @@ WHAT_IS_CONVERTED = Exercise(
                 10: "That counts both kinds.",
                 1: "Then the rows of the two heads would be mixed.",
             },
+            unit="heads",
         ),
     ],
     hints=[
@@ -967,6 +969,7 @@ AFTER_THE_PADDING = Exercise(
                 1: "Positions begin at 0 in this book, as in Llama's code.",
                 -1: "That is what `cumsum - 1` gives the padding.",
             },
+            unit="positions",
         ),
         Number(
             "And of the first new token",
@@ -980,6 +983,7 @@ AFTER_THE_PADDING = Exercise(
                 6: "Counted from 0, that is one too far.",
                 0: "Then each new token would stand where the text begins.",
             },
+            unit="positions",
         ),
         Number(
             "A prompt was turned as at 0 to 7, the padding counted. Where must its first new "
@@ -994,6 +998,7 @@ AFTER_THE_PADDING = Exercise(
                 9: "That leaves out one position.",
                 3: "That is how far the prompt is shifted.",
             },
+            unit="positions",
         ),
     ],
     hints=[
@@ -1072,6 +1077,7 @@ ROUNDED_POSITIONS = Exercise(
                 1_024: "That is the next power of two. There are numbers before it.",
                 256: "That is where whole numbers begin to be left out.",
             },
+            unit="positions",
         ),
         Number(
             "How many different numbers are left of 0 to 1,023?",

@@ -188,7 +188,9 @@
 
   const judgeChoices = (ticked, answer, rules) => {
     if (!ticked.length) return ["not attempted", rules.nothing.chosen];
-    const wrong = answer.options.filter((option) => ticked.includes(option) !== answer.value.includes(option));
+    const added = answer.options.filter((option) => ticked.includes(option) && !answer.value.includes(option));
+    const missing = answer.options.filter((option) => !ticked.includes(option) && answer.value.includes(option));
+    const wrong = [...added, ...missing];
     if (!wrong.length) return ["right", answer.right];
     const more = wrong.length > 1 ? rules.moreWrong.replace("{}", wrong.length) : "";
     return ["not right", answer.mistakes[wrong[0]] + more];

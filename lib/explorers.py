@@ -613,8 +613,14 @@ def decoding_starts(
 
     q, k [T, d_head], of one head. The first `prompt` tokens are read at once, the rest one by one. where: for each
     label, the positions int64 [n] by which n tokens are turned that begin at `start`; the first one is right.
+    Raises ValueError for a prompt that is not 1 to T - 1 tokens, and for no labels.
     """
     tokens = len(q)
+    if as_int("prompt", prompt, at_least=1) >= tokens:
+        raise ValueError(f"prompt: got {prompt}, want fewer than the {tokens} tokens")
+    if not where:
+        raise ValueError("where: got no labels, want the right positions and others")
+    q, k = q.detach(), k.detach()
     pieces = [(0, prompt), *((n, 1) for n in range(prompt, tokens))]
     turned_by = {
         label: torch.cat([positions(*piece) for piece in pieces]).tolist()
@@ -716,6 +722,7 @@ def angle_errors(
     The largest error is that of some positions in each octave up to 2^last_octave, drawn at random, for rounding
     spares powers of two.
     """
+    as_int("last_octave", last_octave, at_least=2)
     frequencies, generator = inv_freq(d_head), torch.Generator().manual_seed(0)
     octaves = [2**n for n in range(1, last_octave + 1)]
     positions = [
@@ -776,7 +783,7 @@ def angle_errors(
         meaning = (
             "less than a float32 can tell of 1 radian"
             if error < 1e-7
-            else f"{share:.1g} of half a turn"
+            else f"{say(share, 1)} of half a turn"
             if share < 0.5
             else "the angle is lost"
         )
@@ -802,6 +809,8 @@ def published_wavelengths(
     A pair whose turn is longer than that length has not seen all angles in such texts. It meets new ones in a
     text in which it turns further.
     """
+    if not models:
+        raise ValueError("models: got none, want one or more")
     plain = {name: inv_freq(model.d_head, model.base) for name, model in models.items()}
     most_pairs = max(map(len, plain.values()))
     with new_figure(400, 300) as figure:

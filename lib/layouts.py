@@ -162,7 +162,8 @@ class Diagnosis:
     sign: 1 anticlockwise, as Llama, -1 clockwise; None when the pairs disagree.
     base: None when the frequencies are not base^(-2i / rotary_dim), and for a single
     pair, which turns by 1 whatever the base is.
-    rotary_dim: how many dimensions are turned, of d_head.
+    rotary_dim: how many dimensions are turned, of d_head: a leading part of the head, or
+    its fastest pairs.
     pairs, inv_freq: the dimensions of each pair and its angle per token in radians,
     negative if clockwise; in the layout's order, fastest first if it is unknown.
     scale: what the rotated dimensions are multiplied by, as YaRN does; else 1.
@@ -187,7 +188,7 @@ class Diagnosis:
     def _pairs_told(self) -> str:
         rule = {
             "interleaved": "interleaved pairs (2i, 2i + 1)",
-            "half-split": f"half-split pairs (i, i + {self.rotary_dim // 2})",
+            "half-split": f"half-split pairs (i, i + {self.pairs[0][1]})",
             "either": "one pair (0, 1), the same in both layouts",
             "unknown": f"pairs of neither layout: {_listed(self.pairs)}",
         }
@@ -434,7 +435,7 @@ def _read_off(probe: _Probe, max_position: int) -> Diagnosis:
         d_head=probe.d_head,
         pairs=tuple(pair_list),
         inv_freq=tuple(inv_freq.tolist()),
-        scale=1.0 if abs(scale - 1) < TOLERANCE else scale,
+        scale=1.0 if abs(scale - 1) < 1e-6 else scale,  # a few roundings of float32
     )
 
 
@@ -545,9 +546,11 @@ def _reject_position(m: int) -> NoReturn:
 def _layout_of(pairs: list[tuple[int, int]], d_head: int) -> str:
     if pairs == [(0, 1)]:
         return "either"
+    found = [list(pair) for pair in pairs]
     for layout in LAYOUTS:
-        wanted = pairs_of(d_head, layout, 2 * len(pairs)).tolist()
-        if [list(pair) for pair in pairs] == wanted:
+        of_a_part = pairs_of(d_head, layout, 2 * len(pairs)).tolist()
+        fastest_of_all = pairs_of(d_head, layout)[: len(pairs)].tolist()
+        if found in (of_a_part, fastest_of_all):
             return layout
     return "unknown"
 

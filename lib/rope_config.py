@@ -119,6 +119,11 @@ def _dynamic(model: _Model, *, factor: object) -> Scaled:
     """`scaling.dynamic_ntk`, whose trained length is max_position_embeddings."""
     factor = as_number("factor", factor, at_least=1)
     seq_len = model.seq_len or model.length
+    if model.rotary_dim == 2 < model.d_head:
+        raise ValueError(
+            f"partial_rotary_factor: got {model.share}, which turns one pair of a head of "
+            f"{model.d_head}, want two pairs or more for the type dynamic"
+        )
     return Scaled(
         scaling.dynamic_ntk(model.rotary_dim, factor, model.length, seq_len, model.base)
     )

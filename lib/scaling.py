@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from lib import rope
-from lib.checks import as_even, as_int, as_number
+from lib.checks import as_even, as_int, as_number, require_floating
 
 # --- All pairs alike, or all in one curve ---------------------------------------------
 
@@ -210,11 +210,18 @@ def precompute_scaled(
 ) -> Tensor:
     """The rotation table, complex64 [max_seq_len, d_head/2], of other frequencies [d_head/2].
 
-    Turning by it also stretches, by the attention factor.
+    Turning by it also stretches, by the attention factor. Angles are float64 products.
+    Raises TypeError or ValueError that names the argument.
     """
     as_number("attention_factor", attention_factor, above=0)
-    positions = torch.arange(as_int("max_seq_len", max_seq_len, at_least=1))
-    angles = positions[:, None] * inv_freq
+    require_floating("inv_freq", inv_freq)
+    if inv_freq.ndim != 1 or not torch.isfinite(inv_freq).all():
+        raise ValueError(
+            f"inv_freq: got shape {list(inv_freq.shape)}, want finite numbers [d_head/2]"
+        )
+    last = as_int("max_seq_len", max_seq_len, at_least=1)
+    positions = torch.arange(last, device=inv_freq.device)
+    angles = positions[:, None] * inv_freq.double()
     stretched = torch.full_like(angles, attention_factor)
     return torch.polar(stretched, angles).to(torch.complex64)
 

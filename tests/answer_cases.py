@@ -236,8 +236,8 @@ CASES = (
         (MOVED, ["k", "q"], RIGHT, "right moved"),
         (MOVED, ["q"], WRONG, "about k"),
         (MOVED, ["k"], WRONG, "about q"),
-        (MOVED, ["v"], WRONG, "about q That is one of 3 to look at again."),
-        (MOVED, ["q", "v"], WRONG, "about k That is one of 2 to look at again."),
+        (MOVED, ["v"], WRONG, "about v That is one of 3 to look at again."),
+        (MOVED, ["q", "v"], WRONG, "about v That is one of 2 to look at again."),
         (MOVED, ["q", "k", "v"], WRONG, "about v"),
     ]
 )

@@ -7,7 +7,13 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention
 
 from lib.decoder import Decoder, DecoderConfig
-from lib.decoding import Split, attention_mask, positions_in_documents, stepwise
+from lib.decoding import (
+    Split,
+    Stepwise,
+    attention_mask,
+    positions_in_documents,
+    stepwise,
+)
 from lib.rope import apply_rotary_emb, freqs_cis_at
 from tests.refusals import assert_refused
 
@@ -96,6 +102,7 @@ def test_packed_and_padded_tokens_give_what_each_document_gives_alone():
     [
         ([[0, 1]], TypeError, "list"),
         (torch.tensor([[0.0, 1.0]]), TypeError, "float32"),
+        (torch.tensor([[0j, 1j]]), TypeError, "complex64"),
         (torch.tensor([0, 1]), ValueError, "[2]"),
         (torch.ones(2, 0, dtype=torch.int64), ValueError, "[2, 0]"),
         (torch.tensor([[0, 0, 0], [3, 8, 3]]), ValueError, "3 again"),
@@ -145,7 +152,7 @@ def test_a_shift_of_everything_is_not_seen(shift):
 def test_a_mask_that_is_missing_in_later_pieces_is_seen_in_longer_pieces_only():
     found = stepwise(reader(masked=False), IDS)
     assert [bool(split.wrong) for split in found.splits] == [False, False, True]
-    assert "no mask inside it" in found.suspicion
+    assert "no mask inside a piece" in found.suspicion
     assert stepwise(reader(masked=False), IDS, splits=[[1] * T]).equal
 
 
@@ -204,13 +211,12 @@ def test_a_nan_is_wrong():
         return torch.full((*ids.shape, 1), math.nan if cache else 1.0), True
 
     assert stepwise(read, IDS, splits=[[4, 5]]).splits[0].wrong == (4, 5, 6, 7, 8)
-    assert not stepwise(
-        lambda ids, cache: (torch.full((*ids.shape, 1), math.nan), 0), IDS
-    ).equal
+    with pytest.raises(ValueError, match="read: got nan among its outputs"):
+        stepwise(lambda ids, cache: (ids[..., None] * math.nan, 0), IDS)
 
 
 def test_outputs_that_the_model_writes_over_are_kept():
-    buffer = torch.zeros(1, T, 1)
+    buffer = torch.zeros(1, T, 1, dtype=torch.float64)
 
     def read(ids, cache):
         out = buffer[:, : ids.shape[1]]
@@ -218,6 +224,144 @@ def test_outputs_that_the_model_writes_over_are_kept():
         return out, None
 
     assert stepwise(read, IDS[:1]).equal
+
+
+def test_a_buffer_that_is_never_written_is_found():
+    kept = torch.zeros(2, 2, T, H, D_HEAD)
+
+    def read(ids, start):
+        first, start = start is None, start or 0
+        stop = start + ids.shape[1]
+        q, k, v = heads(ids, torch.arange(start, stop))
+        if first:
+            kept[0, :, :stop], kept[1, :, :stop] = k, v
+        mask = torch.ones(ids.shape[1], stop, dtype=torch.bool).tril(start)
+        return attend(q, kept[0, :, :stop], kept[1, :, :stop], mask), stop
+
+    assert not stepwise(read, IDS).equal
+
+
+def test_keys_that_are_cached_before_they_are_turned_are_found():
+    def read(ids, cache):
+        start = 0 if cache is None else cache[0].shape[1]
+        positions = start + torch.arange(ids.shape[1])
+        q, k, v = heads(ids, positions)
+        unturned = heads(ids, torch.zeros(ids.shape[1]))[1]
+        keys = k if cache is None else torch.cat((cache[0], k), 1)
+        values = v if cache is None else torch.cat((cache[1], v), 1)
+        old = unturned if cache is None else torch.cat((cache[0], unturned), 1)
+        mask = torch.ones(ids.shape[1], keys.shape[1], dtype=torch.bool).tril(start)
+        return attend(q, keys, values, mask), (old, values)
+
+    found = stepwise(read, IDS)
+    assert not found.equal and "cached keys as they were" in found.suspicion
+
+
+def test_one_large_channel_hides_no_other():
+    def read(ids, cache):
+        out, cache = reader(BROKEN["start ignored"])(ids, cache)
+        return torch.cat((out, torch.full((*ids.shape, 1), 1e6)), -1), cache
+
+    assert not stepwise(read, IDS).equal
+
+
+def test_a_row_of_the_batch_that_is_wrong_is_found():
+    def read(ids, cache):
+        out, cache = reader()(ids, cache)
+        out[1] += 1.0 * (ids.shape[1] == 1)
+        return out, cache
+
+    assert not stepwise(read, IDS).equal
+
+
+def test_equal_infinities_are_equal():
+    def read(ids, cache):
+        out, cache = reader()(ids, cache)
+        return torch.cat((out, torch.full((*ids.shape, 1), -math.inf)), -1), cache
+
+    assert stepwise(read, IDS).equal
+
+
+def test_a_model_of_zeros_is_equal():
+    assert stepwise(lambda ids, cache: (0.0 * ids[..., None], 0), IDS).equal
+
+
+def test_the_model_cannot_change_the_ids():
+    def read(ids, cache):
+        out = reader()(ids, cache)
+        ids.zero_()
+        return out
+
+    before = IDS.clone()
+    assert stepwise(read, IDS).equal and torch.equal(IDS, before)
+
+
+def test_no_gradient_is_recorded():
+    def read(ids, cache):
+        assert not torch.is_grad_enabled()
+        return ids[..., None], cache
+
+    stepwise(read, IDS)
+
+
+def test_half_types_are_sent_to_float32():
+    generator = torch.Generator().manual_seed(0)
+
+    def read(ids, cache):
+        out = 1 + 0.02 * torch.rand(*ids.shape, 1, generator=generator)
+        return (out if ids.shape[1] < T else torch.ones_like(out)).bfloat16(), 1
+
+    found = stepwise(read, IDS)
+    assert not found.equal and "check the model in float32" in found.suspicion
+
+
+SINGLE, PROMPT, HALVES = (1,) * 9, (4, 1, 1, 1, 1, 1), (4, 5)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({}, "equal, however"),
+        ({SINGLE: 1, PROMPT: 4, HALVES: 4}, "where does a piece begin"),
+        ({SINGLE: 2, PROMPT: 4, HALVES: 4}, "where does a piece begin"),
+        ({SINGLE: 1, PROMPT: 4}, "where does a piece begin"),
+        ({SINGLE: 7, PROMPT: 7, HALVES: 7}, "does a cache or a table end"),
+        ({SINGLE: 1, PROMPT: 4, HALVES: 7}, "does a cache or a table end"),
+        ({HALVES: 4}, "single tokens are right"),
+        ({SINGLE: 2, HALVES: 4}, "where does a piece begin"),
+        ({PROMPT: 2, HALVES: 4}, "the first piece alone is wrong"),
+        ({SINGLE: 0}, "the first piece alone is wrong"),
+    ],
+)
+def test_each_pattern_has_its_suspicion(wrong, said):
+    splits = [
+        Split(pieces, (wrong[pieces], 8) if pieces in wrong else (), 0.5)
+        for pieces in (SINGLE, PROMPT, HALVES)
+    ]
+    assert said in Stepwise(tuple(splits)).suspicion
+
+
+def test_without_single_tokens_the_mask_is_a_suspect_too():
+    found = stepwise(reader(masked=False), IDS, splits=[[4, 5]])
+    assert "Is there no mask inside it?" in found.suspicion
+
+
+def test_the_report_tells_each_split_in_a_line():
+    lines = str(
+        Stepwise(
+            (
+                Split((1,) * 9, (1, 5), 0.00123),
+                Split((1024, *(1,) * 1024), (), 0.0),
+                Split((4, 5), (4,), 12.0),
+            )
+        )
+    ).splitlines()
+    assert lines[:3] == [
+        "pieces 9x1        2 of 9 tokens wrong, the first at 1, by up to 0.0012 of the largest output",
+        "pieces 1024, 1024x1 equal",
+        "pieces 4, 5       1 of 9 tokens wrong, the first at 4, by up to 12 of the largest output",
+    ]
+    assert all(len(line) <= 80 for line in lines[3:])
 
 
 @pytest.mark.parametrize("position", ["learned", "rope", "none"])
@@ -271,6 +415,23 @@ def test_transformers_llama_passes_unless_its_angles_change_with_the_length(
     assert stepwise(read, IDS).equal == equal
 
 
+def growing(ids, start):
+    """Outputs as wide as the text so far."""
+    stop = (start or 0) + ids.shape[1]
+    return torch.ones(*ids.shape, stop), stop
+
+
+def restless():
+    """A model whose state is its own, and never begins anew."""
+    reads = []
+
+    def read(ids, state):
+        reads.append(ids)
+        return ids[..., None] + len(reads), None
+
+    return read
+
+
 @pytest.mark.parametrize(
     ("options", "error", "argument", "came"),
     [
@@ -281,6 +442,22 @@ def test_transformers_llama_passes_unless_its_angles_change_with_the_length(
         ({"splits": [[9]]}, ValueError, "splits", "[9]"),
         ({"splits": [[9, 0]]}, ValueError, "splits", "0"),
         ({"splits": []}, ValueError, "splits", "none"),
+        ({"splits": [4, 5]}, TypeError, "splits", "[4, 5]"),
+        ({"splits": 4}, TypeError, "splits", "4"),
+        ({"ids": IDS[:0]}, ValueError, "ids", "[0, 9]"),
+        ({"ids": IDS.float()}, TypeError, "ids", "float32"),
+        ({"ids": torch.ones(2, 9).long()}, ValueError, "ids", "one token throughout"),
+        ({"tolerance": 1}, ValueError, "tolerance", "1"),
+        ({"read": lambda ids, s: (ids + 1j, s)}, TypeError, "read", "complex"),
+        (
+            {"read": lambda ids, s: (ids[..., None][..., :0], s)},
+            ValueError,
+            "read",
+            "0]",
+        ),
+        ({"read": lambda ids, s: (ids[:1], s)}, ValueError, "read", "[1, 9]"),
+        ({"read": growing}, ValueError, "read", "[2, 1, 2]"),
+        ({"read": restless()}, ValueError, "read", "two results"),
         ({"tolerance": 0}, ValueError, "tolerance", "0"),
         ({"read": lambda ids, s: (None, s)}, TypeError, "read", "tokens 0 to 8"),
         ({"read": lambda ids, s: (ids[:, :1], s)}, ValueError, "read", "[2, 1]"),

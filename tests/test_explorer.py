@@ -718,3 +718,71 @@ def test_longrope_changes_its_list_past_the_trained_length():
     explorer.tokens = 8_192
     explorer.svg()
     assert max(explorer.figure.axes[0].lines[-2].get_ydata()) > 10 * max(short)
+
+
+@pytest.mark.parametrize("prompt", [0, 12, 13, -1])
+def test_a_prompt_that_leaves_no_token_is_refused(prompt):
+    q, k = torch.randn(2, 12, 8)
+    where = {"true position": lambda start, n: start + torch.arange(n)}
+    with pytest.raises(ValueError, match="prompt: got"):
+        explorers.decoding_starts(q, k, where, prompt)
+    with pytest.raises(ValueError, match="where: got no labels"):
+        explorers.decoding_starts(q, k, {})
+
+
+def test_explorers_of_nothing_are_refused():
+    with pytest.raises(ValueError, match="models: got none"):
+        explorers.published_wavelengths({})
+    with pytest.raises(ValueError, match="last_octave: got 1"):
+        explorers.angle_errors(last_octave=1)
+
+
+def test_bars_are_what_is_computed_and_marks_what_is_right():
+    explorer = decoding_starts()
+    explorer.token = 9
+    explorer.svg()
+    axes = explorer.figure.axes[1]
+    right = [float(bar.get_height()) for bar in axes.patches]
+    assert [float(line.get_ydata()[0]) for line in axes.lines] == pytest.approx(right)
+    explorer.positions = "start ignored"
+    explorer.svg()
+    computed = [float(bar.get_height()) for bar in axes.patches]
+    assert computed != pytest.approx(right)
+    assert [float(line.get_ydata()[0]) for line in axes.lines] == pytest.approx(right)
+    assert [line.get_visible() for line in axes.lines] == [True] * 10 + [False] * 2
+    moved = sum(abs(a - b) for a, b in zip(right, computed, strict=True)) / 2
+    assert f"{moved:.0%} of its attention" in explorer.sentence
+    edges = [box.get_edgecolor() for box in explorer.figure.axes[0].patches]
+    assert edges[0] == edges[3] != edges[4] == edges[9] != edges[10]
+
+
+def test_the_wavelengths_and_both_lines_stand_where_they_belong():
+    explorer = explorers.published_wavelengths()
+    explorer.tokens, explorer.model = 65_536, "Llama 3.1 8B"
+    explorer.svg()
+    axes = explorer.figure.axes[0]
+    trained, text, before, after, new = axes.lines
+    assert list(trained.get_ydata()) == [8_192] * 2
+    assert list(text.get_ydata()) == [65_536] * 2
+    plain = math.tau / inv_freq(128, 500_000)
+    assert list(before.get_ydata()) == pytest.approx(plain.tolist())
+    scaled = math.tau / PUBLISHED["Llama 3.1 8B"].scaled(65_536).inv_freq
+    drawn = sorted([*after.get_ydata(), *new.get_ydata()])
+    assert drawn == pytest.approx(scaled.tolist())
+    labels = {label.get_text(): label.get_position()[1] for label in axes.texts}
+    assert labels["original length: 8,192"] < 8_192
+    assert labels["this text: 65,536"] > 65_536
+
+
+def test_the_angle_explorer_draws_the_chosen_pair_at_the_chosen_length():
+    explorer = explorers.angle_errors()
+    explorer.way, explorer.pair, explorer.tokens = "inv_freq in bfloat16", 1, 512
+    explorer.svg()
+    curve, dot = explorer.figure.axes[0].lines[-2:]
+    positions = torch.arange(256, 512)
+    lost = (inv_freq(128)[1].bfloat16().double() - inv_freq(128)[1]).abs() * positions
+    assert lost.min() <= dot.get_ydata()[0] <= lost.max()
+    assert dot.get_xdata()[0] == 512
+    at = list(curve.get_xdata()).index(512)
+    assert curve.get_ydata()[at] == dot.get_ydata()[0]
+    assert explorer.sentence.endswith("of half a turn.")

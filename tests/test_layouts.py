@@ -31,7 +31,7 @@ from lib.rope import (
     precompute_freqs_cis,
     rotary_attention,
 )
-from lib.scaling import position_interpolation, precompute_scaled
+from lib.scaling import position_interpolation, precompute_scaled, proportional
 from tests.refusals import NO_POSITIVE_INT, assert_refused
 
 B, T, H, H_KV, D_HEAD = 2, 5, 4, 3, 8
@@ -584,7 +584,7 @@ def test_a_scaled_table_tells_its_factor():
     [
         [(0, 7), (1, 6), (2, 5), (3, 4)],
         [(4, 5), (6, 7)],  # the last dimensions
-        [(0, 4), (1, 5)],  # half-split, the slower pairs of the head at rest
+        [(2, 6), (3, 7)],  # half-split, the faster pairs of the head at rest
         [(3, 5), (0, 1), (2, 7), (4, 6)],
     ],
     ids=str,
@@ -1006,3 +1006,30 @@ def test_a_diagnosis_of_no_function_or_too_few_positions_is_refused():
     assert_refused(lambda: diagnose("rope", 8), TypeError, "rotate_function", "str")
     assert_refused(lambda: diagnose(fine, 8, 15), ValueError, "max_position", "15")
     assert_refused(lambda: diagnose(fine, 8, 1e3), TypeError, "max_position", "1000.0")
+
+
+# --- Proportional rotations -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_the_fastest_pairs_of_a_whole_head_are_recognised(layout):
+    frequencies = proportional(16, 0.5)
+    a, b = pairs_of(16, layout).T
+
+    def turn(x, positions):
+        angle = positions[:, None, None] * frequencies
+        cos, sin = angle.cos().float(), angle.sin().float()
+        turned = x.clone()
+        turned[..., a] = x[..., a] * cos - x[..., b] * sin
+        turned[..., b] = x[..., a] * sin + x[..., b] * cos
+        return turned
+
+    found = diagnose(turn, 16)
+    assert found.layout == layout and found.rotary_dim == 8
+    assert "(i, i + 8)" in str(found) or layout == "interleaved"
+    assert "10,000 if d_head divides" in str(found)
+
+
+def test_a_scale_near_1_is_a_scale():
+    found = diagnose(lambda x, p: 1.000005 * rotate(x, p, "half-split"), 8)
+    assert found.scale == pytest.approx(1.000005, abs=1e-7)

@@ -125,9 +125,20 @@ def test_errors_are_what_the_angles_were_turned_by():
     )
 
 
-def test_what_is_no_number_is_half_a_turn_off():
-    table = freqs_cis_at([0, 1], 4) * torch.tensor([1, math.nan])
+@pytest.mark.parametrize("entry", [math.nan, 0, math.inf])
+def test_what_has_no_angle_is_half_a_turn_off(entry):
+    table = freqs_cis_at([0, 1], 4) * torch.tensor([1, entry])
     assert angle_errors(table, torch.arange(2))[:, 1].tolist() == [math.pi] * 2
+
+
+def test_rows_in_any_order_and_far_out_are_compared_with_their_own_angles():
+    positions = torch.tensor([1_000_000, 3, 40])
+    table = freqs_cis_at(positions, 128)
+    assert check_table(table, positions).right
+    table[0] *= torch.polar(torch.ones(()), torch.tensor(0.01))
+    table[2, 5] *= -1
+    found = check_table(table, positions)
+    assert (found.position, found.pair, found.first) == (40, 5, 40)
 
 
 # --- Which way made it ----------------------------------------------------------------
@@ -143,6 +154,14 @@ def test_a_wrong_table_is_known_again(name, d_head):
         assert str(found).endswith(f"as with {name}")
 
 
+def test_positions_of_any_type_are_read():
+    table = positions_bfloat16(torch.arange(300), inv_freq(8))
+    for dtype in (torch.uint16, torch.int32, torch.float32):
+        found = check_table(table, torch.arange(300).to(dtype))
+        assert found.first == 257
+        assert str(found).endswith("at position 257; as with positions in bfloat16")
+
+
 def test_float32_is_right_until_its_angles_are_not():
     assert check_table(all_float32(torch.arange(4_096), inv_freq(128))).right
     far = torch.arange(1_000_000, 1_000_100)
@@ -155,6 +174,25 @@ def test_a_half_table_past_its_last_number_is_known_too():
     assert check_table(all_float16(far, inv_freq(32)), far).made_by == "all in float16"
 
 
+def test_metas_own_table_is_known_where_it_is_off(meta):
+    for d_head, length in ((128, 20_000), (64, 40_000)):
+        found = check_table(meta.precompute_freqs_cis(d_head, length, 10_000.0))
+        assert not found.right and found.made_by == "all in float32"
+
+
+def test_a_few_wrong_rows_of_a_right_table_have_no_way():
+    for length, rows in ((6_000, slice(2_500, 3_000)), (6_000, slice(1_034, 1_035))):
+        table = precompute_freqs_cis(64, length)
+        table[rows] = table[rows.start - 1]
+        assert check_table(table).made_by is None
+    table = all_float32(torch.arange(6_000), inv_freq(64))
+    table[2_500:2_600] = 1
+    assert check_table(table).made_by is None
+    half = positions_bfloat16(torch.arange(600), inv_freq(64))
+    half[:256] = freqs_cis_at(torch.arange(256) + 0.5, 64)
+    assert check_table(half).made_by is None
+
+
 def test_the_report_says_where_the_error_is_largest_and_where_it_begins():
     table = precompute_freqs_cis(8, 50)
     table[30:, 2] *= torch.polar(torch.ones(()), torch.tensor(0.01))
@@ -163,7 +201,7 @@ def test_the_report_says_where_the_error_is_largest_and_where_it_begins():
     assert (found.position, found.pair, found.first) == (41, 1, 30)
     assert found.radians == pytest.approx(math.pi) and found.made_by is None
     assert str(found) == (
-        "off by up to 3.1 rad, at position 41 in pair 1; by more than 0.001 rad from position 30 on"
+        "off by up to 3.1 rad, at position 41 in pair 1; first by more than 0.001 rad at position 30"
     )
     assert check_table(table, allowed=0.1).first == 41
 
@@ -171,7 +209,7 @@ def test_the_report_says_where_the_error_is_largest_and_where_it_begins():
 def test_a_right_table_says_how_right_it_is():
     found = check_table(precompute_freqs_cis(8, 50))
     assert found.right and found.made_by is None and found.first is None
-    assert " on" not in str(found)
+    assert "first" not in str(found)
     other = precompute_freqs_cis(8, 50, 5e5)
     assert check_table(other, inv_freq=inv_freq(8, 5e5)).right
     assert not check_table(other).right
@@ -201,6 +239,9 @@ TABLE = precompute_freqs_cis(8, 3)
         ({"positions": torch.arange(4)}, ValueError, "positions", "[4]"),
         ({"positions": torch.tensor(0)}, ValueError, "positions", "[]"),
         ({"positions": torch.ones(3) > 0}, TypeError, "positions", "bool"),
+        ({"positions": torch.arange(3).half()}, TypeError, "positions", "float16"),
+        ({"freqs_cis": 0 * TABLE}, ValueError, "freqs_cis", "0 to 0"),
+        ({"freqs_cis": TABLE.cumsum(0)}, ValueError, "freqs_cis", "moduli from"),
         ({"allowed": 0}, ValueError, "allowed", "0"),
         ({"inv_freq": [1.0]}, TypeError, "inv_freq", "list"),
         ({"inv_freq": torch.ones(3)}, ValueError, "inv_freq", "[3]"),

@@ -614,3 +614,9 @@ def test_fields_of_a_wrong_type_are_refused():
 def test_an_odd_head_is_refused_and_one_pair_where_two_are_needed():
     assert_refused(lambda: read(None, d_head=63), ValueError, "d_head", "63")
     assert_refused(lambda: read(DYNAMIC, d_head=2), ValueError, "d_head", "2")
+    assert_refused(
+        lambda: read(DYNAMIC | {"partial_rotary_factor": 0.25}, d_head=8),
+        ValueError,
+        "partial_rotary_factor",
+        "0.25",
+    )

@@ -255,3 +255,23 @@ def test_other_bad_arguments_are_refused():
     assert_refused(
         lambda: precompute_scaled(inv_freq(8), 0), ValueError, "max_seq_len", "0"
     )
+
+
+@pytest.mark.parametrize(
+    ("inv_freq", "error", "came"),
+    [
+        ([1.0], TypeError, "list"),
+        (torch.ones(2).int(), TypeError, "int32"),
+        (torch.ones(3, 2), ValueError, "[3, 2]"),
+        (torch.tensor([1.0, float("nan")]), ValueError, "[2]"),
+    ],
+)
+def test_a_table_of_no_frequencies_is_refused(inv_freq, error, came):
+    assert_refused(lambda: precompute_scaled(inv_freq, 3), error, "inv_freq", came)
+
+
+def test_a_table_of_float32_frequencies_has_float64_angles():
+    frequencies = torch.tensor([0.1, 0.7])
+    table = precompute_scaled(frequencies, 100_001)
+    exact = torch.polar(torch.ones(2).double(), 100_000 * frequencies.double())
+    assert torch.equal(table[-1], exact.to(torch.complex64))

@@ -10,7 +10,7 @@ from tests.chapters import NAMES, code_cells, prose
 NUMBER = re.compile(r"(?<![\w.\-–])-?(\d[\d,]*(?:\.\d+)?(?:e-?\d+)?)(?!\d)")
 NOT_CLAIMS = re.compile(
     r"(?s:```.*?```)"  # code
-    r"|^\(.*\)=$|^:::.*$|^:class:.*$"  # labels, directives
+    r"|^\(.*\)=$|^:::.*$|^:[\w-]+:.*$"  # labels, directives and their options
     r"|^#+ (?:[\d.]+ |Exercise \d)|^\d+\. (?=\*\*)"  # numbers of headings and of lists
     r"|\[[^\]]*\]\([^)]*\)"  # links: their text is a title or a section's number
     r"|\b[Ll]ines? \d+(?:(?: to | and |, )\d+)*(?: of \d+)?"  # places in a source that is cited beside them

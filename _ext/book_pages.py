@@ -50,12 +50,41 @@ def describe(app, pagename, templatename, context, doctree) -> None:
 
 
 def leave_out_unused_scripts(app, pagename, templatename, context, doctree) -> None:
-    """sphinx_design puts its script for tabs on every page; only pages that have tabs keep it."""
-    if "sd-tab-set" not in context.get("body", ""):
-        scripts = context["script_files"]
-        context["script_files"] = [
-            s for s in scripts if "design-tabs.js" not in str(getattr(s, "filename", s))
+    """The state of widgets, which no page shows, and sphinx_design's tabs where there are none."""
+
+    def is_used(script) -> bool:
+        kind = getattr(script, "attributes", {}).get("type", "")
+        if "widget-state" in kind:
+            return False
+        tabs = "design-tabs.js" in str(getattr(script, "filename", script))
+        return not tabs or "sd-tab-set" in context.get("body", "")
+
+    context["script_files"] = list(filter(is_used, context["script_files"]))
+
+
+def leave_out_buttons_with_script(
+    app, pagename, templatename, context, doctree
+) -> None:
+    """The theme's buttons that hold script in an attribute (full screen, print): a strict policy forbids it."""
+
+    def kept(buttons: list[dict]) -> list[dict]:
+        return [
+            {**button, "buttons": kept(button["buttons"])}
+            if "buttons" in button
+            else button
+            for button in buttons
+            if button["type"] != "javascript"
         ]
+
+    context["header_buttons"] = kept(context.get("header_buttons", []))
+
+
+def leave_out_deprecated_roles(app, pagename, templatename, context, doctree) -> None:
+    """docutils gives the bibliography's entries a role that ARIA has dropped, and their list one without items."""
+    body = context.get("body", "").replace(' role="doc-biblioentry"', "")
+    context["body"] = body.replace(
+        '<div role="list" class="citation-list">', '<div class="citation-list">'
+    )
 
 
 def write_front_door(app, exception) -> None:
@@ -79,6 +108,8 @@ def write_front_door(app, exception) -> None:
 
 def setup(app):
     app.connect("html-page-context", describe)
-    app.connect("html-page-context", leave_out_unused_scripts)
+    app.connect("html-page-context", leave_out_unused_scripts, priority=900)
+    app.connect("html-page-context", leave_out_buttons_with_script, priority=900)
+    app.connect("html-page-context", leave_out_deprecated_roles)
     app.connect("build-finished", write_front_door)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

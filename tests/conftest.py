@@ -1,15 +1,17 @@
 """Shared by tests: the built book, its address on this machine, one browser; and Meta's own code."""
 
-import functools
-import http.server
 import shutil
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+
+from tools.serve import Handler, server
 
 ROOT = Path(__file__).parent.parent
 HTML = ROOT / "_build" / "html"
@@ -43,20 +45,25 @@ def html() -> Path:
     return HTML
 
 
-class Quiet(http.server.SimpleHTTPRequestHandler):
+class Quiet(Handler):
     def log_message(self, *_):
         pass
 
 
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """The address of a server of this folder, as `make serve` would have it: http://127.0.0.1:PORT/"""
+    with server(folder, ports=[0], handler=Quiet) as book:
+        threading.Thread(target=book.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{book.server_port}/"
+        book.shutdown()
+
+
 @pytest.fixture(scope="session")
 def address(html):
-    """Where the built book is served: http://127.0.0.1:PORT/"""
-    with http.server.ThreadingHTTPServer(
-        ("127.0.0.1", 0), functools.partial(Quiet, directory=html)
-    ) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/"
-        server.shutdown()
+    """Where the built book is served."""
+    with served(html) as where:
+        yield where
 
 
 def browser_path() -> str:

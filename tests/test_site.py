@@ -2,6 +2,7 @@
 
 import gzip
 import re
+import shutil
 import sys
 from functools import cache
 from pathlib import Path
@@ -9,10 +10,12 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 import yaml
+from axe_playwright_python.sync_playwright import Axe
 from bs4 import BeautifulSoup
 
 from tests.chapters import ROOT
-from tests.conftest import DESK, PHONE
+from tests.conftest import DESK, PHONE, served
+from tools.content_policy import policy
 
 TOC = yaml.safe_load((ROOT / "_toc.yml").read_text())
 CHAPTERS = [
@@ -115,6 +118,55 @@ def test_paper_is_light_even_when_the_screen_is_dark(visit, path):
     assert [text for text in texts if text[0] < LEAST_CONTRAST] == []
     page.emulate_media(media="screen")
     page.wait_for_function("document.documentElement.dataset.theme === 'dark'")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("path", PAGES)
+def test_axe_finds_nothing(visit, path, theme):
+    page = visit(path, theme=theme).page
+    found = Axe().run(page, options={"iframes": False})
+    assert found.violations_count == 0, found.generate_report()
+
+
+def test_the_policy_allows_the_pages_own_scripts_and_no_other(visit, html):
+    sent = dict(part.split(" ", 1) for part in policy(html).split("; ") if " " in part)
+    assert "unsafe" not in sent["script-src"] and "'self'" in sent["script-src"]
+    assert sent["default-src"] == "'none'"
+    assert not re.search(r"https?:|\*", policy(html))
+    seen = visit(CHAPTERS[1])
+    seen.page.evaluate(
+        """() => { const script = document.createElement("script");
+                   script.textContent = "window.stranger = true"; document.body.append(script); }"""
+    )
+    assert seen.page.evaluate("window.stranger") is None
+    assert any("Content Security Policy" in text for text in seen.complaints)
+
+
+@pytest.mark.parametrize("path", CHAPTERS)
+def test_no_script_stands_in_an_attribute(html, path):
+    handlers = [
+        (tag.name, name)
+        for tag in soup(html / path).find_all(True)
+        for name in tag.attrs
+        if name.startswith("on")
+    ]
+    assert handlers == []
+
+
+def test_the_book_works_in_a_folder_of_a_host(browser, visit, html, tmp_path):
+    shutil.copytree(html, tmp_path / "courses" / "rope")
+    with served(tmp_path) as host:
+        seen = visit(f"courses/rope/{CHAPTERS[2]}", base=host)
+        assert (seen.elsewhere, seen.failed, seen.complaints) == ([], [], [])
+        page = seen.page
+        sentence = page.locator(".explorer figcaption, figure figcaption").first
+        before = sentence.inner_text()
+        page.locator("input[type=range]").first.press("ArrowRight")
+        assert sentence.inner_text() != before
+        page.click(".right-next")
+        page.wait_for_url(f"{host}courses/rope/{CHAPTERS[3]}")
+        page.goto(f"{host}courses/rope/")
+        page.wait_for_url(f"{host}courses/rope/{CHAPTERS[0]}")
 
 
 def test_theme_switch_changes_the_theme_and_the_choice_stays(visit):

@@ -258,11 +258,11 @@ def test_progress_tells_of_the_functions_checked_in_this_kernel():
     assert "rotate_pair not right" in said_in(shown.value)
 
 
-def test_the_example_of_the_readme_answers():
-    readme = (ROOT / "README.md").read_text()
+def test_the_example_of_the_notes_answers():
+    notes = (ROOT / "CONTRIBUTING.md").read_text()
     (source,) = (
         block
-        for block in re.findall(r"(?s)```python\n(.*?)```", readme)
+        for block in re.findall(r"(?s)```python\n(.*?)```", notes)
         if "Exercise(" in block
     )
     names = {}

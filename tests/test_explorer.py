@@ -475,10 +475,14 @@ def test_an_explorer_that_cannot_be_baked_is_shown_alive_and_the_fault_raised(
     assert shown == [explorer.widget]
 
 
-def test_the_example_of_the_readme_is_that_of_the_docstring():
-    readme = (ROOT / "README.md").read_text()
+def test_the_example_of_the_notes_is_that_of_the_docstring():
+    notes = (ROOT / "CONTRIBUTING.md").read_text()
     shown = (
-        re.search(r"(?s)```python\n(.*?)```", readme)[1]
+        next(
+            block
+            for block in re.findall(r"(?s)```python\n(.*?)```", notes)
+            if "Explorer(" in block
+        )
         .replace("\n", "")
         .replace(" ", "")
     )

@@ -72,7 +72,7 @@ serve: book  ## build the book and serve it on this machine
 	@"$(BIN)"/python -m tools.serve $(HTML)
 
 test: $(READY_TEST) browser  ## run every test; sets up what it needs, a browser too
-	@"$(BIN)"/python -m pytest
+	@OMP_NUM_THREADS=1 "$(BIN)"/python -m pytest
 
 benchmark: $(READY_BENCHMARK)  ## measure the rotation beside other libraries' and store the result
 	@"$(BIN)"/python -m tools.benchmark_rotation

@@ -896,7 +896,8 @@ PARTNERS = Exercise(
             mistakes={
                 4: "That is its partner in the interleaved layout.",
                 68: "That counts from one. Dimension 0 goes with 64.",
-                123: "That is from the end backwards. The second half is not reversed.",
+                122: "That is from the end backwards. The second half is not reversed.",
+                123: "That is 128 less 5. The second half is not reversed.",
                 133: "The head has no such dimension. How far away is its half?",
                 37: "That is a quarter of the head further.",
             },
@@ -934,7 +935,8 @@ WHAT_IS_CONVERTED = Exercise(
         Number(
             "Heads in `wk`, for the conversion",
             2,
-            right="Its own number. With another one, rows would wander from head to head.",
+            right="Its own number. With another one, other rows would be put together, and nothing "
+            "would raise.",
             otherwise="How many key heads has the model?",
             mistakes={
                 8: "Those are the query heads. Keys have fewer here.",

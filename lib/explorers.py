@@ -687,9 +687,8 @@ def decoding_starts(
             return told + (
                 "Tokens are turned by other positions than their own, and attention is right all the same."
             )
-        return (
-            told + f"{moved:.0%} of its attention goes to other tokens than it should."
-        )
+        share = f"{moved:.0%}" if moved >= 0.005 else "less than 1%"
+        return told + f"{share} of its attention goes to other tokens than it should."
 
     return Explorer(
         figure,
@@ -739,7 +738,7 @@ def angle_errors(
             ]
         )
         .cummax(0)
-        .values.clamp(min=1e-9)
+        .values.clamp(min=1e-10)
         for name, way in ways.items()
     }
     pairs = [EVERY_PAIR, *(n for n in (0, 1, 2, 4, 8, 16, 32) if n < d_head // 2)]
@@ -750,10 +749,10 @@ def angle_errors(
     with new_figure(400, 262) as figure:
         write(figure, 2, 12, "largest error of an angle (radians)", color=MUTED)
         axes = place(figure, 46, 26, 344, 190)
-        axes.set(xscale="log", yscale="log", xlim=(2, octaves[-1]), ylim=(1e-8, 30))
+        axes.set(xscale="log", yscale="log", xlim=(2, octaves[-1]), ylim=(1e-10, 30))
         marks = octaves[1::4]
         axes.set_xticks(marks, [f"{mark:,}" for mark in marks])
-        powers = [1e-8, 1e-6, 1e-4, 1e-2, 1]
+        powers = [1e-10, 1e-8, 1e-6, 1e-4, 1e-2, 1]
         axes.set_yticks(powers, [say(power) for power in powers])
         axes.minorticks_off()
         axes.set_xlabel("tokens of the text", labelpad=2)
@@ -787,7 +786,10 @@ def angle_errors(
             if share < 0.5
             else "the angle is lost"
         )
-        return f"A text of {tokens:,} tokens, {way}: {where} is off by up to {say(error)} rad, {meaning}."
+        off = f"up to {say(error)} rad" if error > 1e-8 else "less than 1e−08 rad"
+        return (
+            f"A text of {tokens:,} tokens, {way}: {where} is off by {off}, {meaning}."
+        )
 
     return Explorer(
         figure,
@@ -832,8 +834,9 @@ def published_wavelengths(
         axes.minorticks_off()
         (trained_line,) = axes.plot([], [], color=MUTED, lw=1, dashes=(4, 2))
         (text_line,) = axes.plot([], [], color=INK, lw=1)
-        trained_label = axes.text(0, 1, "", color=MUTED)
-        text_label = axes.text(0, 1, "", color=INK)
+        behind = {"fc": PAPER, "ec": "none", "pad": 1}
+        trained_label = axes.text(0, 1, "", color=MUTED, bbox=behind)
+        text_label = axes.text(0, 1, "", color=INK, bbox=behind)
         (before,) = axes.plot([], [], "o", color=MUTED, ms=4, mew=0.75, mfc=PAPER)
         (after,) = axes.plot([], [], "o", color=BLUE, ms=4, mew=0)
         (new,) = axes.plot([], [], "s", color=ORANGE, ms=4.5, mew=0)

@@ -1,5 +1,6 @@
 """Shared by tests: the built book, its address on this machine, one browser; and Meta's own code."""
 
+import fcntl
 import shutil
 import subprocess
 import sys
@@ -30,7 +31,10 @@ BROWSER_OPTIONS = [
 
 @pytest.fixture(scope="session")
 def html() -> Path:
-    """The folder of the built book, built by the Makefile's own recipe with the Python that runs the tests."""
+    """The folder of the built book, built by the Makefile's own recipe with the Python that runs the tests.
+
+    Tests run in several processes: the first to come builds, the others wait and find it done.
+    """
     command = [
         "make",
         "--no-print-directory",
@@ -38,7 +42,10 @@ def html() -> Path:
         "READY=",
         f"BIN={Path(sys.executable).parent}",
     ]
-    build = subprocess.run(command, cwd=ROOT, text=True, capture_output=True)
+    HTML.parent.mkdir(exist_ok=True)
+    with (HTML.parent / ".being-built").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        build = subprocess.run(command, cwd=ROOT, text=True, capture_output=True)
     assert build.returncode == 0, (
         f"the book was not built:\n{build.stdout[-3000:]}\n{build.stderr[-6000:]}"
     )

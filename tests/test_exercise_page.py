@@ -8,6 +8,7 @@ import sys
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from bs4 import BeautifulSoup
+from playwright.sync_api import expect
 
 from lib.answers import Choice, Number, Numbers, Outcome
 from lib.exercise_bank import CHAPTERS, progress
@@ -324,7 +325,7 @@ def test_what_is_forgotten_in_one_tab_goes_in_the_other(form):
     other = seen.page.context.new_page()
     other.goto(seen.page.url)
     on_page(other, "table-cost").get_by_role("button", name="Clear").click()
-    seen.page.wait_for_function("document.getElementById('table-cost-1').value === ''")
+    expect(seen.page.locator("#table-cost-1")).to_have_value("")
     assert says(seen).text_content() == ""
 
 

@@ -10,8 +10,8 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 import yaml
-from axe_playwright_python.sync_playwright import Axe
 from bs4 import BeautifulSoup
+from playwright.sync_api import expect
 
 from tests.chapters import ROOT
 from tests.conftest import DESK, PHONE, served
@@ -112,20 +112,12 @@ def test_text_code_and_captions_have_contrast(visit, path, theme):
 def test_paper_is_light_even_when_the_screen_is_dark(visit, path):
     page = visit(path, theme="dark").page
     page.emulate_media(media="print")
-    page.wait_for_function("document.documentElement.dataset.theme === 'light'")
+    expect(page.locator("html")).to_have_attribute("data-theme", "light")
     texts = page.evaluate(CONTRASTS, ".bd-article")
     assert len(texts) > 20
     assert [text for text in texts if text[0] < LEAST_CONTRAST] == []
     page.emulate_media(media="screen")
-    page.wait_for_function("document.documentElement.dataset.theme === 'dark'")
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("path", PAGES)
-def test_axe_finds_nothing(visit, path, theme):
-    page = visit(path, theme=theme).page
-    found = Axe().run(page, options={"iframes": False})
-    assert found.violations_count == 0, found.generate_report()
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
 
 
 def test_the_policy_allows_the_pages_own_scripts_and_no_other(visit, html):
@@ -159,10 +151,10 @@ def test_the_book_works_in_a_folder_of_a_host(browser, visit, html, tmp_path):
         seen = visit(f"courses/rope/{CHAPTERS[2]}", base=host)
         assert (seen.elsewhere, seen.failed, seen.complaints) == ([], [], [])
         page = seen.page
-        sentence = page.locator(".explorer figcaption, figure figcaption").first
+        sentence = page.locator("figure figcaption").first
         before = sentence.inner_text()
         page.locator("input[type=range]").first.press("ArrowRight")
-        assert sentence.inner_text() != before
+        expect(sentence).not_to_have_text(before)
         page.click(".right-next")
         page.wait_for_url(f"{host}courses/rope/{CHAPTERS[3]}")
         page.goto(f"{host}courses/rope/")
@@ -200,7 +192,7 @@ def test_copy_button_and_page_contents_work(visit):
     page = visit(CHAPTERS[1]).page
     assert page.locator("div.cell_input button.copybtn").count() > 0
     page.locator(".bd-toc-nav a").last.click()
-    page.wait_for_function("document.querySelector('.bd-toc-nav a.active')")
+    expect(page.locator(".bd-toc-nav a.active")).not_to_have_count(0)
 
 
 def test_formulas_are_set_in_the_book_s_own_font(visit):

@@ -861,7 +861,7 @@ def published_wavelengths(
         text_label.set_text(f"this text: {tokens:,}")
         trained_label.set_visible(tokens != trained)
         # The upper line's label stands above it and the lower one's below, so they never meet.
-        above, below = max(trained, tokens) * 1.2, min(trained, tokens) / 2.3
+        above, below = max(trained, tokens) * 1.45, min(trained, tokens) / 2.7
         text_label.set_position((-0.5, above if tokens >= trained else below))
         trained_label.set_position((-0.5, below if tokens >= trained else above))
         return [trained_line, text_line, before, after, new, trained_label, text_label]

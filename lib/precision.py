@@ -90,7 +90,10 @@ def angle_errors(
     float64: right to 1e-10 radians at a million. Raises TypeError or ValueError that
     names the argument.
     """
-    positions, inv_freq = _as_table_of(freqs_cis, positions, inv_freq)
+    return _errors(freqs_cis, *_as_table_of(freqs_cis, positions, inv_freq))
+
+
+def _errors(freqs_cis: Tensor, positions: Tensor, inv_freq: Tensor) -> Tensor:
     angles = positions[:, None] * inv_freq
     exact = torch.polar(torch.ones_like(angles), angles)
     return _angle_between(freqs_cis.to(torch.complex128), exact)
@@ -156,7 +159,7 @@ def check_table(
         positions = torch.arange(len(freqs_cis) if freqs_cis.ndim else 0)
     positions, inv_freq = _as_table_of(freqs_cis, positions, inv_freq)
     _require_one_modulus(freqs_cis)
-    errors = angle_errors(freqs_cis, positions, inv_freq)
+    errors = _errors(freqs_cis, positions, inv_freq)
     row, pair = divmod(errors.argmax().item(), errors.shape[1])
     off = errors.amax(1) > allowed
     return TableErrors(

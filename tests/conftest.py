@@ -161,8 +161,7 @@ def visit(browser, address):
 @pytest.fixture(scope="session")
 def meta():
     """Meta's own llama_models.llama3.model."""
-    from tools.benchmark_rotation import (
-        meta_model,
-    )  # not for tests that only look at pages
+    # Not at the top: tests that only look at pages need none of it.
+    from tools.benchmark_rotation import meta_model
 
     return meta_model()

@@ -61,6 +61,14 @@ def test_outputs_hold_no_path_warning_or_unexpected_traceback(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_no_printed_text_ends_in_an_empty_line(name):
+    # The build trims it, so that `make book` would call the stored output stale.
+    for cell in code_cells(name):
+        streams = [output for output in cell.outputs if output.output_type == "stream"]
+        assert not any(output.text.endswith("\n\n") for output in streams), cell.source
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_every_output_is_one_that_nbval_compares(name):
     skipped = {
         "image/png",

@@ -6,12 +6,18 @@ import sys
 from pathlib import Path
 
 import nbformat
+import yaml
 
 from tools.notebooks import METADATA
 
 ROOT = Path(__file__).parent.parent
 PATHS = sorted((ROOT / "chapters").glob("*.ipynb"))
 NAMES = [path.stem for path in PATHS]
+
+TOC = yaml.safe_load((ROOT / "_toc.yml").read_text())
+LISTED = [TOC["root"], *(entry["file"] for entry in TOC["chapters"])]
+CHAPTERS = [f"{name}.html" for name in LISTED]  # pages of the built site
+PAGES = [*CHAPTERS, "search.html"]
 
 
 def read(name: str) -> nbformat.NotebookNode:

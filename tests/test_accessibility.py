@@ -3,7 +3,7 @@
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
-from tests.test_site import PAGES
+from tests.chapters import PAGES
 
 
 @pytest.mark.parametrize("path", PAGES)

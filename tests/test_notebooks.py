@@ -10,10 +10,19 @@ import sys
 
 import nbformat
 import pytest
-import yaml
 
-from tests.chapters import NAMES, PATHS, ROOT, code_cells, prose, read, run_nbval, texts
-from tools.notebooks import METADATA, stale_cells, store
+from tests.chapters import (
+    LISTED,
+    NAMES,
+    PATHS,
+    ROOT,
+    code_cells,
+    prose,
+    read,
+    run_nbval,
+    texts,
+)
+from tools.notebooks import METADATA, report_stale, stale_cells, store
 
 FEWEST_COMPARED_OUTPUTS = 3
 MACHINE_PATH = re.compile(
@@ -24,10 +33,13 @@ WARNING = re.compile(r"\b\w*Warning\b")
 
 
 def test_the_contents_list_every_chapter():
-    toc = yaml.safe_load((ROOT / "_toc.yml").read_text())
-    listed = [toc["root"]] + [entry["file"] for entry in toc["chapters"]]
-    assert listed == [f"chapters/{name}" for name in NAMES]
+    assert [f"chapters/{name}" for name in NAMES] == LISTED
     assert len(NAMES) >= 14
+
+
+def test_the_build_of_the_book_gets_the_stored_outputs(html, capsys):
+    executed = html.parent / "jupyter_execute" / "chapters"
+    assert report_stale(PATHS, executed) == 0, capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", NAMES)

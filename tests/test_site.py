@@ -9,20 +9,13 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
-import yaml
 from bs4 import BeautifulSoup
 from playwright.sync_api import expect
 
-from tests.chapters import ROOT
+from tests.chapters import CHAPTERS, PAGES, ROOT
 from tests.conftest import DESK, PHONE, served
 from tools.content_policy import policy
 
-TOC = yaml.safe_load((ROOT / "_toc.yml").read_text())
-CHAPTERS = [
-    f"{name}.html"
-    for name in [TOC["root"], *(entry["file"] for entry in TOC["chapters"])]
-]
-PAGES = [*CHAPTERS, "search.html"]
 MOST_SHIFT = 0.01
 
 

@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.test_site import CHAPTERS
+from tests.chapters import CHAPTERS
 
 LEAST_CONTRAST = 4.5  # WCAG 2.2, level AA, text of normal size
 

@@ -16,7 +16,7 @@ FRESH_PAGE := _build/.fresh-page
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help book site serve test benchmark notebooks lab browser clean
+.PHONY: help book site serve live test benchmark notebooks lab browser clean
 .DEFAULT_GOAL := help
 
 help:  ## list these commands
@@ -41,7 +41,7 @@ $(FRESH_RUN): $(READY) $(wildcard lib/*.* lib/data/*)
 	@rm -rf _build/.jupyter_cache _build/.doctrees && mkdir -p _build && touch $@
 
 # Sphinx does not look at its local extensions either, nor at style sheets when no page has changed.
-$(FRESH_PAGE): $(wildcard _ext/*.py _static/* _templates/*) _config.yml _toc.yml | $(FRESH_RUN)
+$(FRESH_PAGE): $(wildcard _ext/*.py _extra/*/* _static/* _templates/*) _config.yml _toc.yml | $(FRESH_RUN)
 	@rm -rf _build/.doctrees $(HTML) && mkdir -p _build && touch $@
 
 $(READY): requirements.txt pyproject.toml
@@ -70,6 +70,9 @@ $(READY_BENCHMARK): $(READY_TEST) requirements-benchmark.txt
 
 serve: book  ## build the book and serve it on this machine
 	@"$(BIN)"/python -m tools.serve $(HTML)
+
+live: book  ## serve the book with a Jupyter server beside it: its pages run their cells
+	@"$(BIN)"/python -m tools.live $(HTML)
 
 test: $(READY_TEST) browser  ## run every test; sets up what it needs, a browser too
 	@OMP_NUM_THREADS=1 "$(BIN)"/python -m pytest

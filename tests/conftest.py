@@ -123,6 +123,7 @@ def visit(browser, address):
         width: int = DESK,
         theme: str = "light",
         base: str = address,
+        also: str = "data:",  # another server that the page may ask
         **options,
     ) -> Visit:
         profile = browser.new_context(
@@ -133,7 +134,7 @@ def visit(browser, address):
         seen = Visit(profile.new_page())
 
         def only_here(route):
-            if route.request.url.startswith((base, "data:", "blob:")):
+            if route.request.url.startswith((base, also, "data:", "blob:")):
                 return route.continue_()
             seen.elsewhere.append(route.request.url)
             return route.abort()

@@ -9,14 +9,18 @@ import base64
 import hashlib
 import re
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 SCRIPT = re.compile(r"<script\b([^>]*)>(.*?)</script>", re.DOTALL | re.IGNORECASE)
 DATA = re.compile(r"""type=["'](?:application/json|[^"']*\+json)["']""")
 
 
-def policy(folder: Path) -> str:
-    """The header's value for all pages in the folder. Raises ValueError when it has none."""
+def policy(folder: Path, connect: Iterable[str] = ()) -> str:
+    """The header's value for all pages in the folder, which may also speak to the addresses in `connect`.
+
+    Raises ValueError when the folder has no page.
+    """
     pages = sorted(folder.rglob("*.html"))
     if not pages:
         raise ValueError(f"folder: got {folder}, want one with pages: build the book")
@@ -34,7 +38,7 @@ def policy(folder: Path) -> str:
             "style-src 'self' 'unsafe-inline'",  # figures and formulas carry style attributes
             "img-src 'self' data:",
             "font-src 'self' data:",
-            "connect-src 'self'",
+            " ".join(["connect-src 'self'", *connect]),
             "form-action 'self'",
             "base-uri 'none'",
             "frame-ancestors 'none'",

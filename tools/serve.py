@@ -6,6 +6,7 @@ Pages are sent with the policy of `tools.content_policy`, as a careful host send
 import functools
 import http.server
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from tools.content_policy import policy
@@ -24,10 +25,14 @@ class Handler(http.server.SimpleHTTPRequestHandler):
 
 
 def server(
-    folder: str, ports=range(8000, 8100), handler=Handler
+    folder: str, ports=range(8000, 8100), handler=Handler, connect: Iterable[str] = ()
 ) -> http.server.ThreadingHTTPServer:
-    """A server of the folder at the first port that is free. Raises ValueError when it has no pages."""
-    answer = functools.partial(handler, directory=folder, policy=policy(Path(folder)))
+    """A server of the folder at the first port that is free; its pages may also speak to `connect`.
+
+    Raises ValueError when the folder has no pages.
+    """
+    header = policy(Path(folder), connect)
+    answer = functools.partial(handler, directory=folder, policy=header)
     for port in ports:
         try:
             return http.server.ThreadingHTTPServer(("127.0.0.1", port), answer)

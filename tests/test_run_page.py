@@ -1,0 +1,370 @@
+"""A page whose cells run: what `make live` serves, in a browser, with a real kernel; and what it keeps out."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from urllib.parse import parse_qs
+
+import psutil
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
+
+from tests.chapters import CHAPTERS, LISTED, ROOT, code_cells
+from tests.conftest import PHONE, Quiet
+from tools.live import JupyterError, first_page, jupyter_server, live_book
+
+RUN = 60_000  # milliseconds that a cell may take on a busy machine
+CHAPTER = "chapters/02_rotary.html"
+
+
+@pytest.fixture(scope="module")
+def book(html):
+    """The live book's address, and the fragment that opens it to the browser."""
+    with live_book(str(html), ports=[0], handler=Quiet) as addresses:
+        yield addresses
+
+
+@pytest.fixture
+def live(visit, book):
+    """Open a chapter of the live book and press its button."""
+
+    def open_page(path=CHAPTER, before=lambda page: None, **options):
+        base, key = book
+        seen = visit(path + key, base=base, also=jupyter_of(key), **options)
+        before(seen.page)
+        seen.page.click(".run-page")
+        expect(seen.page.locator(".live-bar")).to_contain_text("ready", timeout=RUN)
+        return seen
+
+    return open_page
+
+
+def jupyter_of(key: str) -> str:
+    return parse_qs(key.removeprefix("#"))["server"][0]
+
+
+def token_of(key: str) -> str:
+    return parse_qs(key.removeprefix("#"))["token"][0]
+
+
+def cell(page, text: str):
+    """The first cell whose code now holds this text, found again when the code has changed."""
+    places = page.locator("div.cell")
+    held = places.evaluate_all(
+        """(cells, text) => cells.findIndex(
+             (cell) => cell.querySelector(".cell_input")?.textContent.includes(text))""",
+        text,
+    )
+    assert held >= 0, text
+    return places.nth(held)
+
+
+def state(place, wanted: str) -> None:
+    expect(place).to_have_attribute("data-state", wanted, timeout=RUN)
+
+
+# The reader's path
+
+
+def test_a_cell_is_changed_and_run_and_shows_the_new_output(live):
+    seen = live()
+    page, place = seen.page, cell(seen.page, "positions = [0, 3, 50, 100]")
+    place.get_by_role("textbox").click()
+    page.keyboard.press("Control+End")
+    page.keyboard.press("Enter")
+    page.keyboard.type("for m in positions[:2]:")
+    page.keyboard.press("Enter")  # indents as the line before asks
+    page.keyboard.type("print('seen at', m + 40)")
+    page.keyboard.press("Shift+Enter")
+    state(place, "done")
+    expect(place.locator(".cell_output")).to_contain_text("seen at 40\nseen at 43")
+    expect(place.locator(".cell_output")).to_contain_text("holds: the angles are")
+    # What it needs was run before it, what stands below it was not.
+    state(cell(page, "import math"), "done")
+    state(cell(page, "def turn(x, y, a)"), "new")
+    assert (seen.elsewhere, seen.failed, seen.complaints) == ([], [], [])
+
+
+def test_the_changed_code_gets_its_colours_back(live):
+    page = live().page
+    place = cell(page, "def turn(x, y, a)")
+    box = place.get_by_role("textbox")
+    box.fill("for i in range(3):\n    print('again', i)")
+    expect(box.locator("span.k")).to_have_count(0)
+    place.get_by_role("button", name="Run cell").click()
+    state(place, "done")
+    expect(place.locator(".cell_output")).to_have_text(re.compile("again 2"))
+    expect(box.locator("span.k").first).to_have_text("for")
+    assert box.inner_text() == "for i in range(3):\n    print('again', i)"
+
+
+def test_all_cells_run_and_give_what_the_book_shows(live):
+    seen = live()
+    page = seen.page
+    page.get_by_role("button", name="Run all").click()
+    places = page.locator("div.cell")
+    expect(page.locator('div.cell[data-state="done"]')).to_have_count(
+        places.count(), timeout=2 * RUN
+    )
+    page.evaluate(
+        "document.querySelectorAll('details').forEach((d) => (d.open = true))"
+    )
+    for i, stored in enumerate(code_cells("02_rotary")):
+        for output in stored.outputs:
+            if output.output_type == "stream":
+                places.nth(i).scroll_into_view_if_needed()
+                expect(places.nth(i)).to_contain_text(output.text.strip())
+    assert (seen.elsewhere, seen.failed, seen.complaints) == ([], [], [])
+
+
+def test_an_explorer_answers_from_the_kernel(live):
+    page = live().page
+    place = cell(page, "explorers.rotated_pair(q, k)")
+    place.get_by_role("button", name="Run cell").click()
+    state(place, "done")
+    handle = place.locator(".cell_output [role=slider], .cell_output .noUi-handle")
+    sentence = place.locator(".cell_output p[aria-live]")
+    before = sentence.inner_text()
+    handle.first.press("ArrowRight")
+    expect(sentence).not_to_have_text(before)
+    expect(sentence).to_contain_text("At position 1 ")
+
+
+def test_an_exercise_answers_from_the_kernel(live):
+    seen = live("chapters/07_exercises.html")
+    page = seen.page
+    page.get_by_role("button", name="Run all").click()
+    first = page.locator("div.exercise").first
+    box = first.locator(".answers-part input").first
+    expect(box).to_be_visible(timeout=2 * RUN)
+    box.fill("65,536")
+    first.get_by_role("button", name="Check").click()
+    verdict = first.locator(".says").first
+    expect(verdict).to_have_attribute("data-outcome", "right", timeout=RUN)
+
+
+def test_an_error_is_shown_and_ends_the_line(live):
+    page = live().page
+    first, place = cell(page, "import math"), cell(page, "def turn(x, y, a)")
+    first.get_by_role("textbox").fill("nothing_of_this_name")
+    place.get_by_role("button", name="Run cell").click()
+    state(first, "failed")
+    expect(first.locator(".cell_output")).to_contain_text("NameError")
+    state(place, "new")
+    expect(page.locator(".live-bar [role=status]")).to_contain_text("raised an error")
+
+
+def test_an_error_that_the_chapter_expects_ends_nothing(live):
+    def tagged(route):
+        notebook = route.fetch().json()
+        code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+        code[0]["metadata"]["tags"] = ["raises-exception"]
+        route.fulfill(json=notebook)
+
+    page = live(before=lambda page: page.route("**/_sources/**", tagged)).page
+    first, below = page.locator("div.cell").nth(0), page.locator("div.cell").nth(1)
+    first.get_by_role("textbox").fill("1 / 0")
+    below.get_by_role("textbox").fill("print('still here')")
+    below.get_by_role("button", name="Run cell").click()
+    state(below, "done")
+    expect(first.locator(".cell_output")).to_contain_text("ZeroDivisionError")
+    expect(below.locator(".cell_output")).to_contain_text("still here")
+
+
+def test_python_is_interrupted_and_started_again(live):
+    page = live().page
+    place, below = cell(page, "import math"), cell(page, "def turn(x, y, a)")
+    place.get_by_role("textbox").fill("import time\ntime.sleep(600)")
+    place.get_by_role("button", name="Run cell").click()
+    below.get_by_role("button", name="Run cell").click()
+    state(place, "running")
+    page.wait_for_timeout(500)  # an interrupt before the cell has begun is lost
+    page.get_by_role("button", name="Interrupt").click()
+    state(place, "failed")
+    expect(place.locator(".cell_output")).to_contain_text("KeyboardInterrupt")
+
+    place.get_by_role("textbox").fill("kept = 1; import time; time.sleep(600)")
+    place.get_by_role("button", name="Run cell").click()
+    state(place, "running")
+    page.get_by_role("button", name="Restart").click()
+    words = page.locator(".live-bar [role=status]")
+    expect(words).to_contain_text("started again", timeout=RUN)
+    state(place, "new")
+    place.get_by_role("textbox").fill("print('kept' in globals())")
+    place.get_by_role("button", name="Run cell").click()
+    state(place, "done")
+    expect(place.locator(".cell_output")).to_contain_text("False")
+
+
+def test_two_visits_do_not_share_a_kernel(live):
+    for _ in range(2):
+        page = live().page
+        place = cell(page, "import math")
+        place.get_by_role("textbox").fill("print('mine' in globals())\nmine = 1")
+        place.get_by_role("button", name="Run cell").click()
+        state(place, "done")
+        expect(place.locator(".cell_output")).to_contain_text("False")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_live_page_has_no_barrier(live, theme):
+    page = live(theme=theme).page
+    place = cell(page, "explorers.rotated_pair(q, k)")
+    place.get_by_role("button", name="Run cell").click()
+    state(place, "done")
+    # The names of ipywidgets' own sliders are not this book's to give.
+    results = Axe().run(page, context={"exclude": [".jupyter-widgets"]})
+    assert results.violations_count == 0, results.generate_report()
+
+
+def test_a_live_page_fits_a_phone(live):
+    page = live(width=PHONE).page
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE
+    place = cell(page, "import math")
+    place.get_by_role("button", name="Run cell").click()
+    state(place, "done")
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE
+
+
+# Without a server
+
+
+def test_without_a_server_the_button_says_how_to_start_one(visit):
+    seen = visit(CHAPTERS[2])
+    loaded = []
+    seen.page.on("request", lambda request: loaded.append(request.url))
+    seen.page.click(".run-page")
+    dialog = seen.page.get_by_role("dialog", name="Run this page")
+    expect(dialog).to_contain_text("No Jupyter server answers yet.")
+    expect(dialog).to_contain_text("make live")
+    assert Axe().run(seen.page).violations_count == 0
+    dialog.get_by_role("button", name="Close").click()
+    expect(dialog).to_be_hidden()
+    assert (loaded, seen.complaints) == ([], [])
+
+
+def test_a_server_that_has_ended_is_found_out(visit, book):
+    base, key = book
+    gone = re.sub(r"token=.*", "token=of-another-run", key)
+    page = visit(CHAPTER + gone, base=base, also=jupyter_of(key)).page
+    page.click(".run-page")
+    expect(page.get_by_role("dialog")).to_contain_text("No Jupyter server answers yet.")
+
+
+@pytest.mark.parametrize("name", LISTED)
+def test_page_and_notebook_have_the_same_cells(html, name):
+    shown = (html / f"{name}.html").read_text("utf-8")
+    stem = name.removeprefix("chapters/")
+    assert len(re.findall(r'<div class="cell[ "]', shown)) == len(code_cells(stem))
+
+
+# What is kept out
+
+
+def asked(address: str, **headers: str):
+    """The answer's status and headers."""
+    with urllib.request.urlopen(
+        urllib.request.Request(address, headers=headers)
+    ) as answer:
+        answer.read()
+        return answer
+
+
+def test_the_token_leaves_the_address(visit, book):
+    base, key = book
+    page = visit(CHAPTER + key, base=base, also=jupyter_of(key)).page
+    assert page.url == base + CHAPTER
+
+
+def test_without_the_token_nothing_runs(book):
+    jupyter = jupyter_of(book[1])
+    for path in ("/api/kernels", "/api/sessions", "/api/contents"):
+        with pytest.raises(urllib.error.HTTPError) as refusal:
+            asked(jupyter + path)
+        assert refusal.value.code == 403
+
+
+def test_a_page_of_another_origin_gets_no_answer(book):
+    base, key = book
+    address = f"{jupyter_of(key)}/api/status?token={token_of(key)}"
+    named = "Access-Control-Allow-Origin"
+    assert asked(address, Origin=base.rstrip("/")).headers[named] == base.rstrip("/")
+    assert asked(address, Origin="http://127.0.0.1:1").headers[named] in (
+        None,
+        base.rstrip("/"),
+    )
+
+
+def test_the_server_listens_on_this_machine_alone(book):
+    port = int(jupyter_of(book[1]).rsplit(":", 1)[1])
+    listening = [
+        c.laddr
+        for c in psutil.net_connections("tcp")
+        if c.status == "LISTEN" and c.laddr.port == port
+    ]
+    assert [address.ip for address in listening] == ["127.0.0.1"]
+
+
+def test_the_token_is_in_no_command_line(book):
+    token = token_of(book[1])
+    lines = [
+        process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"])
+    ]
+    assert not any(token in part for line in lines for part in line)
+
+
+def test_a_server_that_cannot_start_says_why():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        with (
+            pytest.raises(JupyterError, match="in use"),
+            jupyter_server(address, "token", "http://127.0.0.1:1"),
+        ):
+            pass
+
+
+def test_the_command_serves_until_it_is_interrupted(html):
+    command = [sys.executable, "-m", "tools.live", str(html)]
+    process = subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, text=True, stderr=subprocess.STDOUT
+    )
+    try:
+        line = process.stdout.readline()
+        page, key = re.search(
+            r"(http://127\.0\.0\.1:\d+/\S*)(#server=\S+)", line
+        ).groups()
+        assert page.endswith(CHAPTERS[0]) and asked(page).status == 200
+        assert (
+            asked(f"{jupyter_of(key)}/api/status?token={token_of(key)}").status == 200
+        )
+        inside = psutil.Process(process.pid).children(recursive=True)
+        assert inside
+    finally:
+        process.send_signal(signal.SIGINT)
+        rest = process.communicate(timeout=60)[0]
+    assert process.returncode == 0 and "Traceback" not in rest
+    assert not any(child.is_running() for child in inside)
+
+
+def test_the_command_wants_a_book(tmp_path):
+    for folder in (tmp_path, tmp_path / "nothing"):
+        result = subprocess.run(
+            [sys.executable, "-m", "tools.live", str(folder)],
+            cwd=ROOT,
+            env=os.environ,
+            capture_output=True,
+            text=True,
+        )
+        assert result.returncode == 1 and "build the book" in result.stderr
+
+
+def test_the_first_page_is_the_front_door_s(html):
+    assert first_page(html) == CHAPTERS[0]

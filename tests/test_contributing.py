@@ -90,7 +90,8 @@ def test_a_workflow_runs_make_and_pins_its_actions(path):
         if "uses" in step:
             assert re.fullmatch(r"actions/[\w-]+@[0-9a-f]{40}", step["uses"])
         else:
-            assert re.fullmatch(r"make (book|test)", step["run"])
+            # Nothing is installed but what these install. The rest of `colab` is run by test_launch.
+            assert re.match(r"make (book|test)$|python -m tools\.|git add", step["run"])
     assert workflow["permissions"] == {"contents": "read"}
     assert all("timeout-minutes" in job for job in workflow["jobs"].values())
 

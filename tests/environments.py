@@ -1,0 +1,104 @@
+"""Clean environments, made without a network: links to what the tests' own environment has installed."""
+
+import json
+import os
+import subprocess
+import sys
+from importlib.metadata import PackagePath, distribution
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+from packaging.requirements import Requirement
+
+from tests.chapters import ROOT
+
+PROJECT = "where-a-token-stands"
+
+
+def required(file: Path) -> list[str]:
+    """The requirements that a file lists, without the project itself."""
+    lines = [line.split("#")[0].strip() for line in file.read_text().splitlines()]
+    return [line for line in lines if line and not line.startswith("-")]
+
+
+def closure(requirements: list[str]) -> set[str]:
+    """The names of these distributions and of all that they need here."""
+    found: set[str] = set()
+    waiting = [Requirement(text) for text in requirements]
+    while waiting:
+        wanted = waiting.pop()
+        if wanted.name.lower() in found:
+            continue
+        found.add(wanted.name.lower())
+        for text in distribution(wanted.name).requires or []:
+            needed = Requirement(text)
+            extras = wanted.extras or {""}
+            if needed.marker is None or any(
+                needed.marker.evaluate({"extra": extra}) for extra in extras
+            ):
+                waiting.append(needed)
+    return found
+
+
+def environment(folder: Path, requirements: list[str]) -> Path:
+    """A new virtual environment that holds these and what they need, and nothing else; its Python."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    (site,) = folder.glob("lib/python*/site-packages")
+    for name in closure(requirements):
+        for file in distribution(name).files or []:
+            if ".." not in file.parts:
+                _link(file, site)
+    return folder / "bin" / "python"
+
+
+def _link(file: PackagePath, site: Path) -> None:
+    place = site / file
+    place.parent.mkdir(parents=True, exist_ok=True)
+    if not place.is_symlink():
+        place.symlink_to(Path(file.locate()))
+
+
+def run_in(python: Path, notebook: Path, **variables: str) -> nbformat.NotebookNode:
+    """The notebook, run where it lies by a kernel of that environment. Raises CellExecutionError."""
+    shared = python.parent.parent / "share" / "jupyter"
+    spec = shared / "kernels" / "clean" / "kernel.json"
+    spec.parent.mkdir(parents=True, exist_ok=True)
+    command = [str(python), "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    about = {"argv": command, "display_name": "clean", "language": "python"}
+    spec.write_text(json.dumps({**about, "env": {"PYTHONPATH": "", **variables}}))
+    client = NotebookClient(
+        nbformat.read(notebook, as_version=4),
+        kernel_name="clean",
+        timeout=600,
+        resources={"metadata": {"path": str(notebook.parent)}},
+    )
+    client.create_kernel_manager()
+    client.km.kernel_spec_manager.kernel_dirs.insert(0, str(spec.parent.parent))
+    return client.execute()
+
+
+def clone(folder: Path) -> str:
+    """The project as it stands, alone in a git repository of its own; the commit."""
+    ignored = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
+    listed = subprocess.run(ignored, cwd=ROOT, capture_output=True, check=True).stdout
+    for name in filter(None, listed.decode().split("\0")):
+        if (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes((ROOT / name).read_bytes())
+    author = ["-c", "user.name=test", "-c", "user.email=test@localhost"]
+    for command in (["init", "-q"], ["add", "-A"], [*author, "commit", "-qm", "all"]):
+        subprocess.run(["git", *command], cwd=folder, check=True)
+    done = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=folder, check=True, capture_output=True
+    )
+    return done.stdout.decode().strip()
+
+
+WITHOUT_NETWORK = {
+    "PIP_NO_INDEX": "1",
+    "PIP_NO_BUILD_ISOLATION": "0",  # pip's way to say: build with what is installed
+    "PIP_ROOT_USER_ACTION": "ignore",
+    "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    "PATH": os.environ["PATH"],
+}

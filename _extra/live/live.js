@@ -18,6 +18,7 @@ export const run = async ({ server: baseUrl, token }, notebookAddress) => {
   // A name of its own for each visit: a kernel that somebody has worked in already would surprise the reader.
   const path = `${crypto.randomUUID()}.ipynb`;
   const session = await server.startNewSession(rendermime, { kernelName: "python3", path });
+  await answer(session.kernel);
   // thebe-core would fetch a loader for other people's widgets from another host. ipywidgets' own are in it.
   session.manager._loader = { requested: true, ready: Promise.resolve(null) };
   rendermime.markdownParser = { render: (text) => rendered(text, session.kernel) };
@@ -26,6 +27,19 @@ export const run = async ({ server: baseUrl, token }, notebookAddress) => {
   book.attachSession(session);
   const cells = book.cells.map((cell, i) => new Cell(cell, places[i], i + 1, session.kernel));
   new Live(session, cells, new Bar());
+};
+
+// Returns when the kernel has answered. Asked before its channels stand, it can keep silent for good.
+const answer = async (kernel) => {
+  await kernel.info;
+  for (let attempt = 0; attempt < 6; attempt += 1) {
+    const question = kernel.requestExecute({ code: "", silent: true });
+    const silence = new Promise((resolve) => setTimeout(resolve, 10_000, "silence"));
+    const heard = await Promise.race([question.done.catch(() => "silence"), silence]);
+    if (heard !== "silence") return;
+    question.dispose();
+  }
+  throw new Error("Python was started and does not answer. Is the machine very busy? Press the button again.");
 };
 
 const notebookAt = async (address) => {

@@ -1,5 +1,6 @@
 """The project's commands: what they refuse, and that the stored measurement is the one they make."""
 
+import gzip
 import json
 import os
 import re
@@ -8,6 +9,8 @@ import subprocess
 import sys
 import time
 from dataclasses import asdict
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import psutil
 import pytest
@@ -15,6 +18,7 @@ import torch
 
 from lib.lengths import STORED, Measured
 from tests.chapters import ROOT
+from tests.conftest import served
 from tools import measure_lengths
 from tools.serve import server
 
@@ -247,3 +251,58 @@ def test_a_port_that_is_taken_moves_on_to_the_next(tmp_path):
 def test_a_folder_that_is_not_there_is_not_served():
     result = run("serve", "nothing")
     assert result.returncode == 1 and "build the book first" in result.stderr
+
+
+def fetched(address, **headers):
+    """The headers and the bytes of an answer, as they were sent."""
+    names = {name.replace("_", "-"): value for name, value in headers.items()}
+    with urlopen(Request(address, headers=names)) as answer:
+        return answer.headers, answer.read()
+
+
+@pytest.fixture
+def folder_of_two(tmp_path):
+    (tmp_path / "index.html").write_text("<p>here</p>" * 100)
+    (tmp_path / "dot.png").write_bytes(b"dot" * 100)
+    return tmp_path
+
+
+@pytest.mark.parametrize("accepted", ["gzip, deflate, br", "br;q=1.0, gzip;q=0.5"])
+def test_a_page_is_compressed_for_a_browser_that_takes_it(folder_of_two, accepted):
+    with served(folder_of_two) as address:
+        for content in ("here" * 100, "changed" * 100):
+            (folder_of_two / "index.html").write_text(content)
+            headers, body = fetched(address + "index.html", Accept_Encoding=accepted)
+            assert headers["Content-Encoding"] == "gzip"
+            assert headers["Content-Type"].startswith("text/html")
+            assert int(headers["Content-Length"]) == len(body) < len(content)
+            assert gzip.decompress(body).decode() == content
+            assert headers["Vary"] == "Accept-Encoding"
+
+
+@pytest.mark.parametrize(
+    ("name", "accepted"),
+    [
+        ("index.html", "identity"),
+        ("index.html", "gzip;q=0, br"),
+        ("index.html", "gzip;q=0.0"),
+        ("dot.png", "gzip"),
+    ],
+)
+def test_nothing_else_is_compressed(folder_of_two, name, accepted):
+    with served(folder_of_two) as address:
+        headers, body = fetched(address + name, Accept_Encoding=accepted)
+    assert headers["Content-Encoding"] is None
+    assert headers["Vary"] == "Accept-Encoding"
+    assert body == (folder_of_two / name).read_bytes()
+
+
+def test_a_page_that_the_browser_has_is_not_sent_again(folder_of_two):
+    with served(folder_of_two) as address:
+        page = address + "index.html"
+        headers, _ = fetched(page, Accept_Encoding="gzip")
+        with pytest.raises(HTTPError) as answer:
+            fetched(
+                page, Accept_Encoding="gzip", If_Modified_Since=headers["Last-Modified"]
+            )
+    assert answer.value.code == 304

@@ -1,11 +1,19 @@
 """What every page of the site says about itself, and what it leaves out."""
 
+import hashlib
 import re
 from html import escape
 from pathlib import Path
 
 from docutils import nodes
 
+# The theme's own style sheets, which its templates name and Sphinx does not list.
+THEME_STYLES = [
+    "_static/basic.css",
+    "_static/styles/bootstrap.css",
+    "_static/styles/pydata-sphinx-theme.css",
+]
+STYLE_SHEET = "_static/all.css"
 SUBTITLE = "How a transformer knows position: learned tables and RoPE"
 
 
@@ -50,16 +58,43 @@ def describe(app, pagename, templatename, context, doctree) -> None:
 
 
 def leave_out_unused_scripts(app, pagename, templatename, context, doctree) -> None:
-    """The state of widgets, which no page shows, and sphinx_design's tabs where there are none."""
+    """The state of widgets, which no page shows; sphinx_design's tabs where there are none; the page's name, which
+    only the theme's list of versions asks for; and the script that the search page names itself."""
 
     def is_used(script) -> bool:
-        kind = getattr(script, "attributes", {}).get("type", "")
-        if "widget-state" in kind:
+        attributes = getattr(script, "attributes", {})
+        if "widget-state" in attributes.get("type", ""):
             return False
-        tabs = "design-tabs.js" in str(getattr(script, "filename", script))
-        return not tabs or "sd-tab-set" in context.get("body", "")
+        if "DOCUMENTATION_OPTIONS.pagename" in attributes.get("body", ""):
+            return False
+        name = str(getattr(script, "filename", script))
+        if name.endswith("search_words.js"):
+            return False
+        return "design-tabs.js" not in name or "sd-tab-set" in context.get("body", "")
 
     context["script_files"] = list(filter(is_used, context["script_files"]))
+
+
+def link_one_style_sheet(app, pagename, templatename, context, doctree) -> None:
+    """The address for all style sheets, which changes with their contents, so no browser keeps an old one."""
+    sheets = context["css_files"]
+    app.builder.book_style_sheets = [str(sheet.filename) for sheet in sheets]
+    tags = "".join(context["css_tag"](sheet) for sheet in sheets)
+    contents = "".join(re.findall(r"\?v=(\w+)", tags))
+    digest = hashlib.sha256(contents.encode()).hexdigest()
+    context["style_sheet"] = f"{STYLE_SHEET}?v={digest[:8]}"
+
+
+def join_style_sheets(app, exception) -> None:
+    """All style sheets as one file, in their order: nothing is drawn before the last of them is there, and each
+    that is asked for by itself is a journey more. Some are copied at the very end only. A build that found nothing
+    to do has written no page, and the file is there."""
+    listed = getattr(app.builder, "book_style_sheets", None)
+    if exception is None and listed:
+        names = THEME_STYLES + listed
+        sheets = [(Path(app.outdir) / name).read_text("utf-8") for name in names]
+        content = re.sub(r"/\*# sourceMappingURL=.*?\*/", "", "\n".join(sheets))
+        (Path(app.outdir) / STYLE_SHEET).write_text(content, "utf-8")
 
 
 def leave_out_buttons_with_script(
@@ -109,7 +144,9 @@ def write_front_door(app, exception) -> None:
 def setup(app):
     app.connect("html-page-context", describe)
     app.connect("html-page-context", leave_out_unused_scripts, priority=900)
+    app.connect("html-page-context", link_one_style_sheet, priority=900)
     app.connect("html-page-context", leave_out_buttons_with_script, priority=900)
     app.connect("html-page-context", leave_out_deprecated_roles)
+    app.connect("build-finished", join_style_sheets, priority=900)
     app.connect("build-finished", write_front_door)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

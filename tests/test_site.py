@@ -53,6 +53,23 @@ def test_nothing_moves_while_the_page_loads(visit, path, width):
     assert page.evaluate("window.shift") <= MOST_SHIFT
 
 
+PAINTED = "performance.getEntriesByName('first-contentful-paint').length > 0"
+
+
+@pytest.mark.parametrize("scripts", ["never come", "are not run"])
+@pytest.mark.parametrize("path", PAGES)
+def test_the_page_is_drawn_without_waiting_for_scripts(browser, address, path, scripts):
+    profile = browser.new_context(java_script_enabled=scripts == "never come")
+    page = profile.new_page()
+    page.route(re.compile(r"\.js\b"), lambda route: None)  # no answer, ever
+    page.goto(address + path, wait_until="commit")
+    page.locator(".bd-footer-content").wait_for()  # the page's last words
+    page.wait_for_function(PAINTED, polling=100)
+    words = page.locator(":is(article, .bd-search-container) h1")
+    assert words.is_visible() and words.inner_text()
+    profile.close()
+
+
 @pytest.mark.parametrize("path", PAGES)
 def test_phone_never_scrolls_sideways(visit, path):
     page = visit(path, PHONE).page
@@ -232,6 +249,15 @@ def test_every_link_inside_the_book_leads_somewhere(html):
             ):
                 dead.append(f"{path}: {link['href']}")
     assert dead == []
+
+
+def test_the_style_sheet_finds_what_it_names(html):
+    (link,) = soup(html / PAGES[0]).select("link[rel=stylesheet]")
+    sheet = (html / PAGES[0]).parent / urlsplit(link["href"]).path
+    named = re.findall(r"url\(['\"]?([^)'\"]+)", sheet.read_text("utf-8"))
+    files = [name for name in named if not is_remote(name) and name[:5] != "data:"]
+    assert files and all((sheet.parent / name).is_file() for name in files)
+    assert not any(is_remote(name) for name in named)
 
 
 def test_front_door_leads_to_the_first_chapter(html):

@@ -10,13 +10,15 @@ HTML   := _build/html
 READY      := $(VENV)/.ready
 READY_TEST := $(VENV)/.ready-test
 READY_BENCHMARK := $(VENV)/.ready-benchmark
+LIGHTHOUSE := tests/lighthouse
+READY_LIGHTHOUSE := $(LIGHTHOUSE)/node_modules/.ready
 # Newer than everything that changes what a chapter prints, and than everything that changes how it is drawn.
 FRESH_RUN  := _build/.fresh-run
 FRESH_PAGE := _build/.fresh-page
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help book site serve live test benchmark notebooks lab browser clean
+.PHONY: help book site serve live test benchmark notebooks lab browser node clean
 .DEFAULT_GOAL := help
 
 help:  ## list these commands
@@ -62,6 +64,12 @@ $(READY_TEST): $(READY) requirements-dev.txt
 	  echo "The test tools could not be installed; the message above says which."; exit 1; }
 	@touch $@
 
+$(READY_LIGHTHOUSE): $(LIGHTHOUSE)/package-lock.json | node
+	@echo "Installing Lighthouse, which measures the pages ..."
+	@cd $(LIGHTHOUSE) && npm ci --loglevel=error >/dev/null || { \
+	  echo "Lighthouse could not be installed; the message above says why."; exit 1; }
+	@touch $@
+
 $(READY_BENCHMARK): $(READY_TEST) requirements-benchmark.txt
 	@echo "Installing what the benchmark needs ..."
 	@"$(BIN)"/pip install --quiet -r requirements-benchmark.txt || { \
@@ -74,7 +82,7 @@ serve: book  ## build the book and serve it on this machine
 live: book  ## serve the book with a Jupyter server beside it: its pages run their cells
 	@"$(BIN)"/python -m tools.live $(HTML)
 
-test: $(READY_TEST) browser  ## run every test; sets up what it needs, a browser too
+test: $(READY_TEST) browser $(READY_LIGHTHOUSE)  ## run every test; sets up what it needs, a browser too
 	@OMP_NUM_THREADS=1 "$(BIN)"/python -m pytest
 
 benchmark: $(READY_BENCHMARK)  ## measure the rotation beside other libraries' and store the result
@@ -87,6 +95,18 @@ browser:
 	  SUDO=; [ "$$(id -u)" = 0 ] || SUDO=sudo; \
 	  $$SUDO apt-get update -qq && $$SUDO apt-get install -qq -y chromium >/dev/null; } || { \
 	  echo "The tests read the book in a browser. Install Chromium or Google Chrome and run this again."; exit 1; }
+
+# Lighthouse runs in Node.js: 18.16 or newer.
+NODE_IS_THERE := node -e 'const [a, b] = process.versions.node.split("."); process.exit(a > 18 || (a == 18 && b >= 16) ? 0 : 1)' \
+  2>/dev/null && command -v npm >/dev/null
+node:
+	@$(NODE_IS_THERE) && exit; { \
+	  echo "Installing Node.js, in which Lighthouse measures the pages ..."; \
+	  SUDO=; [ "$$(id -u)" = 0 ] || SUDO=sudo; \
+	  $$SUDO apt-get update -qq && $$SUDO apt-get install -qq -y --no-install-recommends nodejs npm >/dev/null && \
+	  $(NODE_IS_THERE); } || { \
+	  echo "Lighthouse, with which the tests measure the pages, needs Node.js 18.16 or newer, and npm."; \
+	  echo "Install them (https://nodejs.org) and run this again."; exit 1; }
 
 notebooks: $(READY)  ## run the chapters and store their outputs in them
 	@"$(BIN)"/python -m tools.notebooks

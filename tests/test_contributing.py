@@ -34,7 +34,9 @@ def run(*command, folder):
 def copy(tmp_path_factory):
     """The project in another folder, where a chapter can be added."""
     folder = tmp_path_factory.mktemp("copy") / "book"
-    left = shutil.ignore_patterns(".git", ".venv*", "_build", "__pycache__", ".*_cache")
+    left = shutil.ignore_patterns(
+        ".git", ".venv*", "_build", "__pycache__", ".*_cache", "node_modules"
+    )
     shutil.copytree(ROOT, folder, ignore=left)
     return folder
 

@@ -12,8 +12,7 @@ READY_TEST := $(VENV)/.ready-test
 READY_BENCHMARK := $(VENV)/.ready-benchmark
 LIGHTHOUSE := tests/lighthouse
 READY_LIGHTHOUSE := $(LIGHTHOUSE)/node_modules/.ready
-# Newer than everything that changes what a chapter prints, and than everything that changes how it is drawn.
-FRESH_RUN  := _build/.fresh-run
+# Newer than everything that changes how every page is drawn.
 FRESH_PAGE := _build/.fresh-page
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -32,18 +31,15 @@ book: site  ## build the book: environment, chapters, pages
 
 # The build alone; the tests call it with the Python that runs them (READY= BIN=...).
 # A failed build leaves no page store behind: warnings are given once, and the next build must give them again.
-site: $(READY) $(FRESH_RUN) $(FRESH_PAGE)
+site: $(READY) $(FRESH_PAGE)
 	@echo "Building the book (a minute or two when every chapter has to run) ..."
 	@"$(BIN)"/jupyter-book build . -W --keep-going -n -q >_build/log || { \
 	  rm -rf _build/.doctrees; \
 	  echo; echo "The book was not built. The messages above name the file and the cell or line."; exit 1; }
 
-# The chapters import lib/ and read data/, which the execution cache does not look at: newer ones empty it.
-$(FRESH_RUN): $(READY) $(wildcard lib/*.* lib/data/*)
-	@rm -rf _build/.jupyter_cache _build/.doctrees && mkdir -p _build && touch $@
-
-# Sphinx does not look at its local extensions either, nor at style sheets when no page has changed.
-$(FRESH_PAGE): $(wildcard _ext/*.py _extra/*/* _static/* _templates/*) _config.yml _toc.yml | $(FRESH_RUN)
+# Sphinx does not look at its local extensions, which import lib/formulas.py, nor at style sheets when no page has
+# changed. Which chapters have to run again is the matter of _ext/book_fresh.py.
+$(FRESH_PAGE): $(READY) $(wildcard _ext/*.py _extra/*/* _static/* _templates/*) lib/formulas.py _config.yml _toc.yml
 	@rm -rf _build/.doctrees $(HTML) && mkdir -p _build && touch $@
 
 $(READY): requirements.txt pyproject.toml

@@ -5,15 +5,16 @@ sections go, what is in them stays.
 """
 
 from docutils import nodes
+from sphinx.application import Sphinx
 from sphinx_exercise.nodes import is_extension_node
 
 
-def unfold_sections(app, doctree: nodes.document) -> None:
+def unfold_sections(app: Sphinx, doctree: nodes.document) -> None:
     for box in doctree.findall(is_extension_node):
         for section in list(box.findall(nodes.section)):
             section.replace_self(section.children)
 
 
-def setup(app):
+def setup(app: Sphinx) -> dict:
     app.connect("doctree-read", unfold_sections, priority=100)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -17,6 +17,9 @@ from importlib.metadata import distributions
 from importlib.util import resolve_name
 from pathlib import Path
 
+from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
+
 KEY = "rests_on"  # in a page's metadata and, for the cache, in a notebook's kernelspec
 DYNAMIC = {"__import__", "eval", "exec", "importlib", "pkgutil", "runpy", "subprocess"}
 WHOLE = {"lib", "lib.*"}  # `import lib`, `from lib import *`
@@ -119,17 +122,17 @@ def library(folder: Path) -> Library:
     return Library(folder)
 
 
-def rests_on(app, notebook: dict) -> str:
+def rests_on(app: Sphinx, notebook: dict) -> str:
     cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
     code = "\n".join("".join(cell["source"]) for cell in cells)
     return library(Path(app.srcdir) / "lib").digest(code)
 
 
-def is_notebook(env, docname: str) -> bool:
+def is_notebook(env: BuildEnvironment, docname: str) -> bool:
     return env.doc2path(docname).endswith(".ipynb")
 
 
-def mark(app, docname: str, source: list[str]) -> None:
+def mark(app: Sphinx, docname: str, source: list[str]) -> None:
     """Put the digest where the cache looks, and where the next build finds it once this page was read."""
     if is_notebook(app.env, docname):
         notebook = json.loads(source[0])
@@ -140,7 +143,9 @@ def mark(app, docname: str, source: list[str]) -> None:
         app.env.metadata[docname][KEY] = digest
 
 
-def outgrown(app, env, added, changed, removed) -> list[str]:
+def outgrown(
+    app: Sphinx, env: BuildEnvironment, added: set, changed: set, removed: set
+) -> list[str]:
     """The pages whose outputs rest on something that is no longer so."""
     known = set(filter(lambda docname: is_notebook(env, docname), env.found_docs))
     return [
@@ -151,7 +156,7 @@ def outgrown(app, env, added, changed, removed) -> list[str]:
     ]
 
 
-def setup(app) -> dict:
+def setup(app: Sphinx) -> dict:
     app.connect("source-read", mark)
     app.connect("env-get-outdated", outgrown)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

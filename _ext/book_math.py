@@ -5,8 +5,10 @@ A formula that cannot be converted is a warning that quotes it, and the build ru
 
 from docutils import nodes
 from math_core import LatexError
+from sphinx.application import Sphinx
 from sphinx.util import logging
 from sphinx.util.math import get_node_equation_number
+from sphinx.writers.html5 import HTML5Translator
 
 from lib.formulas import mathml
 
@@ -24,7 +26,7 @@ def converted(node: nodes.math | nodes.math_block, display: bool) -> str:
         return f"<code>{nodes.unescape(latex)}</code>"
 
 
-def visit_inline(self, node: nodes.math) -> None:
+def visit_inline(self: HTML5Translator, node: nodes.math) -> None:
     self.body.append(
         self.starttag(node, "span", "", CLASS="math notranslate nohighlight")
     )
@@ -32,7 +34,7 @@ def visit_inline(self, node: nodes.math) -> None:
     raise nodes.SkipNode
 
 
-def visit_display(self, node: nodes.math_block) -> None:
+def visit_display(self: HTML5Translator, node: nodes.math_block) -> None:
     # A formula wider than the screen scrolls in a box of its own; its number stays beside it.
     self.body.append(self.starttag(node, "div", CLASS="math notranslate nohighlight"))
     self.body.append(f'<div class="formula">{converted(node, display=True)}</div>')
@@ -44,6 +46,6 @@ def visit_display(self, node: nodes.math_block) -> None:
     raise nodes.SkipNode
 
 
-def setup(app):
+def setup(app: Sphinx) -> dict:
     app.add_html_math_renderer("mathml", (visit_inline, None), (visit_display, None))
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -6,6 +6,7 @@ from html import escape
 from pathlib import Path
 
 from docutils import nodes
+from sphinx.application import Sphinx
 
 # The theme's own style sheets, which its templates name and Sphinx does not list.
 THEME_STYLES = [
@@ -38,7 +39,13 @@ def first_words(doctree: nodes.document, limit: int = 160) -> str:
     return SUBTITLE
 
 
-def describe(app, pagename, templatename, context, doctree) -> None:
+def describe(
+    app: Sphinx,
+    pagename: str,
+    templatename: str,
+    context: dict,
+    doctree: nodes.document | None,
+) -> None:
     """Description and Open Graph tags. A notebook may bring its own: `"description"` in its metadata."""
     description = app.env.metadata.get(pagename, {}).get("description") or (
         first_words(doctree) if doctree else SUBTITLE
@@ -57,11 +64,17 @@ def describe(app, pagename, templatename, context, doctree) -> None:
     )
 
 
-def leave_out_unused_scripts(app, pagename, templatename, context, doctree) -> None:
+def leave_out_unused_scripts(
+    app: Sphinx,
+    pagename: str,
+    templatename: str,
+    context: dict,
+    doctree: nodes.document | None,
+) -> None:
     """The state of widgets, which no page shows; sphinx_design's tabs where there are none; the page's name, which
     only the theme's list of versions asks for; and the script that the search page names itself."""
 
-    def is_used(script) -> bool:
+    def is_used(script: object) -> bool:
         attributes = getattr(script, "attributes", {})
         if "widget-state" in attributes.get("type", ""):
             return False
@@ -75,7 +88,13 @@ def leave_out_unused_scripts(app, pagename, templatename, context, doctree) -> N
     context["script_files"] = list(filter(is_used, context["script_files"]))
 
 
-def link_one_style_sheet(app, pagename, templatename, context, doctree) -> None:
+def link_one_style_sheet(
+    app: Sphinx,
+    pagename: str,
+    templatename: str,
+    context: dict,
+    doctree: nodes.document | None,
+) -> None:
     """The address for all style sheets, which changes with their contents, so no browser keeps an old one."""
     sheets = context["css_files"]
     app.builder.book_style_sheets = [str(sheet.filename) for sheet in sheets]
@@ -85,7 +104,7 @@ def link_one_style_sheet(app, pagename, templatename, context, doctree) -> None:
     context["style_sheet"] = f"{STYLE_SHEET}?v={digest[:8]}"
 
 
-def join_style_sheets(app, exception) -> None:
+def join_style_sheets(app: Sphinx, exception: Exception | None) -> None:
     """All style sheets as one file, in their order: nothing is drawn before the last of them is there, and each
     that is asked for by itself is a journey more. Some are copied at the very end only. A build that found nothing
     to do has written no page, and the file is there."""
@@ -98,7 +117,11 @@ def join_style_sheets(app, exception) -> None:
 
 
 def leave_out_buttons_with_script(
-    app, pagename, templatename, context, doctree
+    app: Sphinx,
+    pagename: str,
+    templatename: str,
+    context: dict,
+    doctree: nodes.document | None,
 ) -> None:
     """The theme's buttons that hold script in an attribute (full screen, print): a strict policy forbids it."""
 
@@ -114,7 +137,13 @@ def leave_out_buttons_with_script(
     context["header_buttons"] = kept(context.get("header_buttons", []))
 
 
-def leave_out_deprecated_roles(app, pagename, templatename, context, doctree) -> None:
+def leave_out_deprecated_roles(
+    app: Sphinx,
+    pagename: str,
+    templatename: str,
+    context: dict,
+    doctree: nodes.document | None,
+) -> None:
     """docutils gives the bibliography's entries a role that ARIA has dropped, and their list one without items."""
     body = context.get("body", "").replace(' role="doc-biblioentry"', "")
     context["body"] = body.replace(
@@ -122,7 +151,7 @@ def leave_out_deprecated_roles(app, pagename, templatename, context, doctree) ->
     )
 
 
-def write_front_door(app, exception) -> None:
+def write_front_door(app: Sphinx, exception: Exception | None) -> None:
     """`index.html` sends the reader to the first chapter; the one it would get has neither title nor words."""
     if exception is None and app.builder.name == "html":
         first = app.builder.get_target_uri(app.config.root_doc)
@@ -141,7 +170,7 @@ def write_front_door(app, exception) -> None:
         )
 
 
-def setup(app):
+def setup(app: Sphinx) -> dict:
     app.connect("html-page-context", describe)
     app.connect("html-page-context", leave_out_unused_scripts, priority=900)
     app.connect("html-page-context", link_one_style_sheet, priority=900)

@@ -8,10 +8,11 @@ are when the cell runs, and myst-nb gets one.
 from functools import partialmethod
 
 from nbclient import NotebookClient
+from sphinx.application import Sphinx
 
 
-def setup(app) -> dict:
+def setup(app: Sphinx) -> dict:
     # The build makes its clients itself and passes no such setting on.
     made = partialmethod(NotebookClient.__init__, coalesce_streams=True)
-    NotebookClient.__init__ = made
+    NotebookClient.__init__ = made  # type: ignore[method-assign, assignment]  # that is the point
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -58,7 +58,7 @@ class LearnedPositions(nn.Module):
         start_pos = as_int("start_pos", start_pos)
         return x + self[start_pos : start_pos + x.shape[1]]
 
-    def _positions_at(self, index: int | slice | list[int] | Tensor) -> Tensor:
+    def _positions_at(self, index: int | slice | range | list[int] | Tensor) -> Tensor:
         """The positions that an index names, all inside the table, as int64."""
         if isinstance(index, slice):
             index = self._positions_in(index)

@@ -20,6 +20,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Generic, TypeVar
 
 from lib.checks import require_str
 
@@ -69,9 +70,12 @@ class Verdict:
 # --- The kinds of answers -------------------------------------------------------------
 
 
+Value = TypeVar("Value")
+
+
 @dataclass(frozen=True, eq=False)
-class Number:
-    """One number.
+class Written(Generic[Value]):
+    """What a reader writes: one number, or several.
 
     label: names the field. value: the right answer, right within `tolerance`
     (relative). right: what is said to the right answer. mistakes: {wrong value: what is
@@ -83,14 +87,14 @@ class Number:
     """
 
     label: str
-    value: float
+    value: Value
     right: str
     otherwise: str
-    mistakes: Mapping[float, str] = field(default_factory=dict)
+    mistakes: Mapping[Value, str] = field(default_factory=dict)
     unit: str | None = None
     tolerance: float = EXACT
-    kind = "number"
-    example = "Write a number{}, such as 12,345 or 3*7 or 2.5e-3 or 2^5."
+    kind = ""
+    example = ""
     coarse = "Close, but rounded too far: give more decimals."
 
     def __post_init__(self) -> None:
@@ -120,10 +124,6 @@ class Number:
         of = "in" if self.unit in ("rad", "deg", "turns") else "of"
         return self.example.format(f" {of} {self.unit}" if self.unit else "")
 
-    def _require_value(self, name: str, value: float) -> None:
-        if not _is_number(value):
-            raise ValueError(f"{name}: got {value!r}, want a finite number")
-
     def judge(self, text: str) -> Verdict:
         """The verdict on what a reader wrote. Raises TypeError for anything but a text."""
         require_str("text", text)
@@ -137,6 +137,34 @@ class Number:
             return Verdict(Outcome.RIGHT, self.right)
         known = (said for m, said in self.mistakes.items() if self.is_mistake(found, m))
         return Verdict(Outcome.WRONG, next(known, None) or self.complaint(found))
+
+    def read(self, text: str) -> Value:
+        """What a text says. Raises Unreadable."""
+        raise NotImplementedError
+
+    def is_right(self, found: Value) -> bool:
+        raise NotImplementedError
+
+    def is_mistake(self, found: Value, mistake: Value) -> bool:
+        raise NotImplementedError
+
+    def complaint(self, found: Value) -> str:
+        """What is said to an answer that is wrong in no known way."""
+        raise NotImplementedError
+
+    def _require_value(self, name: str, value: Value) -> None:
+        raise NotImplementedError
+
+
+class Number(Written[float]):
+    """One number."""
+
+    kind = "number"
+    example = "Write a number{}, such as 12,345 or 3*7 or 2.5e-3 or 2^5."
+
+    def _require_value(self, name: str, value: float) -> None:
+        if not _is_number(value):
+            raise ValueError(f"{name}: got {value!r}, want a finite number")
 
     def read(self, text: str) -> float:
         """The number that a text says. Raises Unreadable."""
@@ -154,8 +182,8 @@ class Number:
         return self.coarse if _is_rounded(number, self.value) else self.otherwise
 
 
-class Numbers(Number):
-    """A list of numbers: as `Number`, with a tuple as `value` and as each mistake."""
+class Numbers(Written[Sequence[float]]):
+    """A list of numbers, with a tuple as `value` and as each mistake."""
 
     kind = "numbers"
     example = (
@@ -170,7 +198,7 @@ class Numbers(Number):
         if not (isinstance(value, tuple) and value and all(map(_is_number, value))):
             raise ValueError(f"{name}: got {value!r}, want a tuple of finite numbers")
 
-    def read(self, text: str) -> list[float]:
+    def read(self, text: str) -> Sequence[float]:
         """The numbers that a text lists. Raises Unreadable."""
         inside = _unwrapped(CALL.sub("", _without_unit(tidy(text), self.unit)))
         return [
@@ -214,9 +242,9 @@ class Shape(Numbers):
         if any(size < 0 or not float(size).is_integer() for size in value):
             raise ValueError(f"{name}: got {value!r}, want whole numbers from 0 on")
 
-    def read(self, text: str) -> list[float]:
+    def read(self, text: str) -> Sequence[float]:
         sizes = super().read(text)
-        if any(size < 0 or not size.is_integer() for size in sizes):
+        if any(size < 0 or not float(size).is_integer() for size in sizes):
             raise Unreadable("text")
         return sizes
 
@@ -290,7 +318,7 @@ class Choices:
 
 
 MORE_WRONG = " That is one of {} to look at again."
-Answer = Number | Numbers | Shape | Choice | Choices
+Answer = Written | Choice | Choices
 NOTHING_WRITTEN = Verdict(Outcome.NOT_ATTEMPTED, "Nothing is written here yet.")
 NOTHING_CHOSEN = Verdict(Outcome.NOT_ATTEMPTED, "Nothing is chosen here yet.")
 
@@ -329,7 +357,9 @@ def _all_are(
 
 
 def _is_number(value: object) -> bool:
-    return type(value) in (int, float) and math.isfinite(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return math.isfinite(value)
 
 
 def _require_strings(answer: "Answer", *names: str) -> None:
@@ -432,7 +462,7 @@ class _Expression:
     """Reads +, -, *, /, ^ (or **), brackets, cos, sin, sqrt, pi and numbers, in their usual order."""
 
     def __init__(self, text: str, token: re.Pattern) -> None:
-        self._tokens = []  # a number, or a sign
+        self._tokens: list[float | str] = []  # a number, or a sign
         at = 0
         while at < len(text):
             match = token.match(text, at)
@@ -453,9 +483,11 @@ class _Expression:
 
     def _next(self, *signs: str) -> str | None:
         """Takes the next token if it is one of `signs`."""
-        return (
-            self._tokens.pop() if self._tokens and self._tokens[-1] in signs else None
-        )
+        token = self._tokens[-1] if self._tokens else None
+        if not isinstance(token, str) or token not in signs:
+            return None
+        self._tokens.pop()
+        return token
 
     def _sum(self, depth: int) -> float:
         value = self._product(depth)
@@ -508,9 +540,10 @@ class _Expression:
             if not self._next(")"):
                 raise Unreadable("text")
             return value
-        if not self._tokens or isinstance(self._tokens[-1], str):
+        number = self._tokens.pop() if self._tokens else ""
+        if isinstance(number, str):
             raise Unreadable("text")
-        return self._tokens.pop()
+        return number
 
 
 def _finite(value: float) -> float:
@@ -526,7 +559,7 @@ def _without_unit(text: str, unit: str | None) -> str:
     for pattern, word_at, rest_at in ((UNIT, 2, 1), (UNIT_BEFORE, 1, 2)):
         match = pattern.fullmatch(text)
         word = match[word_at].lower() if match else ""
-        if unit and word in UNITS[unit]:
+        if match and unit and word in UNITS[unit]:
             return match[rest_at]
         if any(word in words for words in UNITS.values()):
             raise Unreadable("unit")

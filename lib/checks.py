@@ -13,7 +13,7 @@ def as_int(name: str, value: object, at_least: int | None = None) -> int:
     Raises TypeError when it is no integer (a bool is none) and ValueError when it is below `at_least`.
     """
     try:
-        number = None if isinstance(value, bool) else operator.index(value)
+        number = None if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]  # caught below
     except TypeError:
         number = None
     if number is None:
@@ -65,7 +65,7 @@ def require_tensor(name: str, value: object) -> None:
         raise TypeError(f"{name}: got {type(value).__name__}, want a torch.Tensor")
 
 
-def require_floating(name: str, value: object) -> None:
+def require_floating(name: str, value: Tensor) -> None:
     """Raises TypeError, with the argument's name, when `value` is no tensor of real floating-point numbers."""
     require_tensor(name, value)
     if not value.is_floating_point():

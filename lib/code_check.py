@@ -105,7 +105,9 @@ def _other_arguments(function: Callable, given: list[str]) -> str | None:
     return None
 
 
-def _run(function: Callable, exercise: Task, inputs: Inputs, refused=False) -> Run:
+def _run(
+    function: Callable, exercise: Task, inputs: Inputs, refused: bool = False
+) -> Run:
     """What the function does with copies of these inputs; if refused, none is wanted."""
     run = Run(exercise, inputs)
     if not refused:
@@ -138,12 +140,14 @@ def _run(function: Callable, exercise: Task, inputs: Inputs, refused=False) -> R
 def _take(run: Run, answer: object) -> None:
     """Put the function's answer into the run, or what is wrong with its kind."""
     names, surplus = run.exercise.results, run.exercise.surplus
-    several = isinstance(answer, tuple | list) and len(answer) > 1
-    came = tuple(answer) if several else (answer,)
-    if len(came) == len(names) and all(isinstance(x, Tensor) for x in came):
-        run.results = _double(came)
+    came: tuple = (answer,)
+    if isinstance(answer, tuple | list) and len(answer) > 1:
+        came = tuple(answer)
+    tensors = tuple(x for x in came if isinstance(x, Tensor))
+    if len(tensors) == len(came) == len(names):
+        run.results = _double(tensors)
         given = getattr(run.inputs[0], "dtype", None)
-        for x, wanted in zip(came, run.wanted, strict=False):
+        for x, wanted in zip(tensors, run.wanted, strict=False):
             if given and x.dtype != given and x.shape == wanted.shape:
                 types = (
                     str(dtype).removeprefix("torch.") for dtype in (given, x.dtype)
@@ -153,8 +157,8 @@ def _take(run: Run, answer: object) -> None:
         run.problem[surplus] = FEEDBACK[surplus]
     else:
         kinds = ", ".join(map(_kind, came[:3])) + (", ..." if came[3:] else "")
-        wanted = " and ".join(names), run.exercise.kind
-        run.problem["kind"] = FEEDBACK["kind"].format(kinds, *wanted)
+        results = " and ".join(names)
+        run.problem["kind"] = FEEDBACK["kind"].format(kinds, results, run.exercise.kind)
 
 
 def _double(answer: Tensor | tuple[Tensor, ...]) -> tuple[Tensor, ...]:
@@ -307,7 +311,7 @@ class Report(Verdict):
         return "\n".join(textwrap.fill(line, WIDTH) for line in lines)
 
 
-reports: dict[str, Report] = {}  # the latest of each function found by its own name
+reports: dict[str, Verdict] = {}  # the latest of each function found by its own name
 on_report: list[Callable[[], None]] = []  # called after each of them
 
 
@@ -367,8 +371,8 @@ def _judged(
     given = exercise.arguments[: len(trials.main[0])]
     takes = _other_arguments(function, given)
     if takes is not None:
-        said = FEEDBACK["arguments"].format(", ".join(given), takes)
-        return Outcome.UNREADABLE, {"arguments": said}
+        others = FEEDBACK["arguments"].format(", ".join(given), takes)
+        return Outcome.UNREADABLE, {"arguments": others}
 
     runs = [_run(function, exercise, inputs) for inputs in trials.main + trials.lucky]
     faults = {key: text for run in runs for key, text in run.faults.items()}
@@ -394,7 +398,7 @@ def _judged(
         if problem and not said:
             said = problem | {"": f"It is right for {ran[0]}."}
 
-    errors = set()
+    errors: set[str] = set()
     unused = chosen is None or "rows" in chosen or IDLE & {*chosen.values()}
     if not problem and not unused:  # else nothing is learnt from a table that is short
         accepted, errors = _accepted(function, exercise, trials)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache, partial
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,8 +23,8 @@ from torch import Tensor
 from lib import rope
 
 SEED = 0
-Stage = dict[str, object]  # the "right" way, and wrong ways by the name of the mistake
-Inputs = tuple[object, ...]
+Stage = dict[str, Any]  # the "right" way, and wrong ways by the name of the mistake
+Inputs = tuple[Any, ...]
 
 # --- What is said to a mistake --------------------------------------------------------
 
@@ -318,7 +319,7 @@ POSITIONS = dict(
     positions_equal=lambda n: torch.ones(n),
     one_row_more=lambda n: torch.arange(n + 1),
 )
-CIS = dict(
+CIS: Stage = dict(
     right=lambda angle: torch.complex(angle.cos(), angle.sin()),
     clockwise=lambda angle: torch.complex(angle.cos(), -angle.sin()),
     cos_sin_swapped=lambda angle: torch.complex(angle.sin(), angle.cos()),
@@ -382,7 +383,8 @@ def neighbours(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def halves(x: Tensor) -> tuple[Tensor, Tensor]:
-    return x.chunk(2, dim=-1)
+    first, second = x.chunk(2, dim=-1)
+    return first, second
 
 
 LAYOUT = dict(
@@ -897,10 +899,12 @@ class Task:
 
 
 HEAD_AXES = ("batch row", "token", "head", "dimension")
-FREQUENCY = dict(
+FREQUENCY: dict[str, Stage] = dict(
     number=NUMBER, exponent=EXPONENT, power=POWER, asked=ASKED, order=ORDER
 )
-TURN = dict(rows=ROWS, factor=FACTOR, layout=LAYOUT, terms=TERMS, written=WRITTEN)
+TURN: dict[str, Stage] = dict(
+    rows=ROWS, factor=FACTOR, layout=LAYOUT, terms=TERMS, written=WRITTEN
+)
 
 
 def without(stage: Stage, *keys: str) -> Stage:
@@ -909,7 +913,7 @@ def without(stage: Stage, *keys: str) -> Stage:
 
 
 # A score does not notice what is done to queries and keys alike.
-ATTENTION = dict(
+ATTENTION: dict[str, Stage] = dict(
     which=without(WHICH, "unturned") | dict(no_position=WHICH["unturned"]),
     rows=without(ROWS, "along_heads", "along_batch", "row_first", "row_last"),
     factor=FACTOR,

@@ -67,6 +67,8 @@ class Decoder(nn.Module):
     the weights, or None. Another of this shape may take its place.
     """
 
+    freqs_cis: Tensor | None
+
     def __init__(self, config: DecoderConfig):
         super().__init__()
         self.config = config
@@ -76,12 +78,14 @@ class Decoder(nn.Module):
             self.positions = LearnedPositions(config.max_position, config.d)
         # A buffer moves with the model; the formula makes it again, so no checkpoint holds it.
         self.register_buffer("freqs_cis", _rotation_table(config), persistent=False)
-        self.blocks = nn.ModuleList(Block(config) for _ in range(config.n_layers))
+        blocks = [Block(config) for _ in range(config.n_layers)]
+        self.blocks = nn.ModuleList(blocks)
         self.norm = nn.LayerNorm(config.d)
         self.apply(_initialise)
-        for block in self.blocks:  # what is added to the residual stream n times
+        for block in blocks:  # what is added to the residual stream n times
             for added in (block.attention.out, block.mlp[-1]):
-                nn.init.normal_(added.weight, std=0.02 / math.sqrt(2 * config.n_layers))
+                weight = added.get_parameter("weight")
+                nn.init.normal_(weight, std=0.02 / math.sqrt(2 * config.n_layers))
 
     def forward(self, ids: Tensor, cache: "Cache | None" = None) -> Tensor:
         """ids [B, T], int64 or int32 -> logits [B, T, V].
@@ -135,11 +139,12 @@ class Decoder(nn.Module):
         table = self.freqs_cis
 
         def moved(tensor: Tensor) -> Tensor:
-            if tensor is not table:
+            if table is None or tensor is not table:
                 return fn(tensor)
             device = fn(table.real).device
             no_numbers = table.is_meta and device.type != "meta"
-            return (_rotation_table(self.config) if no_numbers else table).to(device)
+            made = _rotation_table(self.config) if no_numbers else None
+            return (table if made is None else made).to(device)
 
         return super()._apply(moved, recurse)
 
@@ -148,10 +153,11 @@ class Decoder(nn.Module):
         """ids [B, T] -> [n_layers, B, h, T, T]: each query's weights on the keys up to its own."""
         maps = []
         hooks = [
-            block.attention.register_forward_pre_hook(
+            module.register_forward_pre_hook(
                 lambda attention, read: maps.append(attention.weights(*read[:2]))
             )
-            for block in self.blocks
+            for module in self.modules()
+            if isinstance(module, Attention)
         ]
         try:
             self(ids)

@@ -242,7 +242,8 @@ def _as_splits(splits: Sequence[Sequence[int]], length: int) -> list[tuple[int, 
 @torch.no_grad()
 def _outputs(read: Reader, ids: Tensor, cut: tuple[int, ...]) -> Tensor:
     """What the model says of every token, [B, T, ...], read in these pieces."""
-    state, found, start = None, [], 0
+    state, start = None, 0
+    found: list[Tensor] = []
     for piece in ids.split(cut, dim=1):
         end = start + piece.shape[1]
         which = f"token {start}" if end == start + 1 else f"tokens {start} to {end - 1}"

@@ -5,6 +5,7 @@ Right answers are plain arithmetic here; each chapter's worked solution computes
 """
 
 import math
+from collections.abc import Callable
 
 from lib import code_check
 from lib.answers import Choice, Choices, Number, Numbers, Shape
@@ -549,7 +550,7 @@ TWICE_AS_LONG = Exercise(
 )
 
 
-def _thetas(exponent) -> tuple[float, ...]:
+def _thetas(exponent: Callable[[int], float]) -> tuple[float, ...]:
     return tuple(10_000 ** exponent(i) for i in range(d_head // 2))
 
 

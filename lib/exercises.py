@@ -18,10 +18,12 @@ in the reader's browser. `Progress` shows how far the reader has come.
 """
 
 import re
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from functools import lru_cache
 from html import escape
 from pathlib import Path
+from types import UnionType
+from typing import Any
 
 import ipywidgets
 import traitlets
@@ -40,9 +42,9 @@ from lib.answers import (
     Answer,
     Choice,
     Choices,
-    Number,
     Outcome,
     Verdict,
+    Written,
 )
 from lib.checks import require_str
 from lib.formulas import mathml
@@ -105,7 +107,7 @@ class Exercise(traitlets.HasTraits):
             raise ValueError(
                 f"given: got {len(given)} answers, want {len(self.answers)}"
             )
-        pairs = zip(self.answers, given, strict=True)
+        pairs: Iterator[tuple[Answer, Any]] = zip(self.answers, given, strict=True)
         verdicts = [answer.judge(one) for answer, one in pairs]
         self.given = [one if isinstance(one, str) else list(one) for one in given]
         self.verdicts = tuple(verdicts)
@@ -136,7 +138,7 @@ class Exercise(traitlets.HasTraits):
             self._widget = _form_widget(self)
         return self._widget
 
-    def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict:
         return bundle(self.widget, self.html(), self.prompt)
 
     # ---- Without a kernel ----
@@ -230,7 +232,7 @@ class Progress:
             f"</section><script>{SCRIPT}</script>"
         )
 
-    def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict:
         titles = "\n".join(exercise.title for exercise in self.exercises)
         return bundle(self.widget, self.html(), titles)
 
@@ -240,7 +242,7 @@ def _require_name(name: str) -> None:
         raise ValueError(f"name: got {name!r}, want small letters, digits and hyphens")
 
 
-def _require_several(part: str, several: Sequence, kind: type) -> None:
+def _require_several(part: str, several: Sequence, kind: type | UnionType) -> None:
     is_list = isinstance(several, list | tuple) and len(several) > 0
     if not is_list or not all(isinstance(one, kind) for one in several):
         raise TypeError(f"{part}: got {several!r}, want a list of them")
@@ -279,7 +281,7 @@ NO_SCRIPT = (
 
 def _field(answer: Answer, name: str) -> str:
     says = f'<p class="says" id="{name}-says"></p>'
-    if isinstance(answer, Number):
+    if isinstance(answer, Written):
         return (
             f'<div class="part"><label for="{name}">{inline(answer.label)}</label>'
             f'<input type="text" id="{name}" aria-describedby="{name}-says" '
@@ -300,7 +302,7 @@ def _field(answer: Answer, name: str) -> str:
 def _data(answer: Answer) -> dict:
     """What the script needs to know of an answer; what is said is HTML already."""
     data = {"kind": answer.kind, "value": answer.value, "right": inline(answer.right)}
-    if isinstance(answer, Number):
+    if isinstance(answer, Written):
         return data | {
             "tolerance": answer.tolerance,
             "unit": answer.unit,
@@ -337,13 +339,13 @@ def _form_widget(exercise: Exercise) -> ipywidgets.Widget:
     buttons = ipywidgets.HBox([check, clear])
     buttons.add_class("answers-buttons")
 
-    def show(_=None) -> None:
+    def show(_: object = None) -> None:
         for field, given in zip(fields, exercise.given, strict=True):
             field.given = given
         for field, verdict in zip(fields, exercise.verdicts, strict=False):
             field.show(verdict)
 
-    def on_check(_=None) -> None:
+    def on_check(_: object = None) -> None:
         exercise.check([field.given for field in fields])
 
     show()
@@ -420,7 +422,7 @@ class _FieldWidget:
         """What was said no longer fits an answer that is being changed."""
         self._says.value = ""
 
-    def on_enter(self, call: Callable[[], None]) -> None:
+    def on_enter(self, call: Callable[[], object]) -> None:
         """Call when Enter is pressed in a text."""
         if isinstance(self._inputs[0], ipywidgets.Text):
             self._inputs[0].on_msg(
@@ -439,7 +441,7 @@ def _progress_widget(progress: Progress) -> ipywidgets.Widget:
         description="Forget all my answers", layout={"width": "max-content"}
     )
 
-    def show(_=None) -> None:
+    def show(_: object = None) -> None:
         rows = "".join(
             f'<li value="{number}">{inline(exercise.title)} '
             f'<span class="state">{exercise.state}</span></li>'
@@ -460,7 +462,7 @@ def _progress_widget(progress: Progress) -> ipywidgets.Widget:
             f"<ul>{functions}</ul></section>"
         )
 
-    def on_forget(_=None) -> None:
+    def on_forget(_: object = None) -> None:
         progress.functions.clear()
         for exercise in progress.exercises:
             exercise.forget()

@@ -39,7 +39,7 @@ import math
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Sized
 from html import escape
 from pathlib import Path
 
@@ -62,7 +62,7 @@ NUMBER = re.compile(
     r"(?:(?<![\w#.-])|(?<=[\s\"\dz][MLHVCQ]))(-?\d+(?:\.\d+)?)(?![\da-y_])"
 )
 
-_names = set()  # of the explorers made so far
+_names: set[str] = set()  # of the explorers made so far
 
 
 class Explorer(traitlets.HasTraits):
@@ -240,7 +240,7 @@ class Explorer(traitlets.HasTraits):
         self._moved(self.values)  # leave the figure as it stands
         return packers
 
-    def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict:
         widget = self.widget
         try:
             page = self.html()
@@ -331,8 +331,8 @@ class _Packer:
         alike: dict[tuple, list[int]] = {}
         for state, pieces in enumerate(cut):
             alike.setdefault(tuple(pieces[::2]), []).append(state)
-        states = [None] * len(cut)
-        templates = []
+        states: list[list[object]] = [[]] * len(cut)
+        templates: list[list[str]] = []
         for members in alike.values():
             columns = list(zip(*(cut[state] for state in members), strict=True))
             holes = [n for n, column in enumerate(columns) if len(set(column)) > 1]
@@ -368,7 +368,7 @@ def _values(name: str, values: Iterable) -> tuple:
         raise TypeError(
             f"{name}: got {_kind(values)}, want a range or a list of values"
         )
-    if hasattr(values, "__len__") and len(values) > MOST_FRAMES:
+    if isinstance(values, Sized) and len(values) > MOST_FRAMES:
         raise ValueError(
             f"{name}: got {len(values):,} values, want at most {MOST_FRAMES:,} frames in all"
         )

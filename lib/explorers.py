@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import torch
@@ -36,6 +37,7 @@ MOST_TILES = 50  # on a side of an attention map
 CIRCLE = np.linspace(0, 2 * math.pi, 61)
 WHOLE_HEAD = "whole head"
 EVERY_PAIR = "worst of all"
+TEXT_LENGTHS = tuple(2**n for n in range(11, 18))
 Start = Callable[[int, int], Tensor]  # start, n -> the positions of n tokens
 
 
@@ -68,7 +70,8 @@ def table_lookup(table: LearnedPositions, positions: range = range(13)) -> Explo
                 color=MUTED,
                 ha="right",
             )
-        light = axes.add_patch(Rectangle((34, 24), 362, 20, fill=False, ec=BLUE, lw=2))
+        light = Rectangle((34, 24), 362, 20, fill=False, ec=BLUE, lw=2)
+        axes.add_patch(light)
         answer = axes.text(34, 60 + 20 * rows, "", color=INK)
 
     def look_up(position: int) -> tuple[bool, str]:
@@ -242,14 +245,15 @@ def score_against_offset(
 
     def rope_scores(part, shift):
         """[n_offsets], the query at shift + offset and the key at shift."""
-        turned = [
-            apply_rotary_emb(
-                *[x.expand(1, len(offsets), 1, -1)] * 2,
-                freqs_cis_at(m, len(q), dtype=torch.complex128),
-            )[0]
-            for x, m in ((q, offsets + shift), (k, torch.full_like(offsets, shift)))
-        ]
-        terms = (turned[0] * turned[1]).unflatten(-1, (-1, 2)).sum(-1)[0, :, 0]
+
+        def turned(x: Tensor, positions: Tensor) -> Tensor:
+            heads = x.expand(1, len(offsets), 1, -1)
+            turns = freqs_cis_at(positions, len(q), dtype=torch.complex128)
+            return apply_rotary_emb(heads, heads, turns)[0]
+
+        q_turned = turned(q, offsets + shift)
+        k_turned = turned(k, torch.full_like(offsets, shift))
+        terms = (q_turned * k_turned).unflatten(-1, (-1, 2)).sum(-1)[0, :, 0]
         return terms.sum(-1) if part == WHOLE_HEAD else terms[:, parts.index(part) - 1]
 
     def table_scores(shift):
@@ -323,7 +327,7 @@ def offset_test(
             bar = Rectangle((-0.5, y - 0.3), end, 0.6, fc=fill, ec=colour, lw=1.25)
             axes.add_patch(bar)
         (here,) = axes.plot([], [], color=INK, lw=1.25)
-        dots = {
+        dots: dict[str, Any] = {
             "color": INK,
             "ls": "",
             "marker": "o",
@@ -390,7 +394,8 @@ def measured_lengths(measured: Measured) -> Explorer:
         axes.set_ylim(2.5, 100)
         axes.set_yticks([3, 5, 10, 20, 50, 100], ["3", "5", "10", "20", "50", "100"])
         axes.minorticks_off()
-        window = axes.add_patch(Rectangle((1, 2.5), 1, 97.5, fc=BLUE, alpha=0.12, lw=0))
+        window = Rectangle((1, 2.5), 1, 97.5, fc=BLUE, alpha=0.12, lw=0)
+        axes.add_patch(window)
         seed_lines = [
             axes.plot([], [], color=BLUE, lw=0.75, alpha=0.6)[0] for _ in range(seeds)
         ]
@@ -532,8 +537,8 @@ def layout_pairs(q: Tensor, k: Tensor, positions: range = range(65)) -> Explorer
     d_head, n_pairs = len(q), len(q) // 2
     right = dot_product_vs_offset(q, k, positions)
     # Half-split pairs, put side by side, are the interleaved ones of another head.
-    halves = (layouts.to_interleaved(x) for x in (q, k))
-    mixed = dot_product_vs_offset(*halves, positions)
+    half_q, half_k = (layouts.to_interleaved(x) for x in (q, k))
+    mixed = dot_product_vs_offset(half_q, half_k, positions)
     limit = 1.15 * max(right.abs().max(), mixed.abs().max()).item()
     side = 280 / d_head
     with new_figure(400, 292) as figure:
@@ -653,10 +658,9 @@ def decoding_starts(
         write(figure, 2, 148, "the newest", color=MUTED)
         write(figure, 96, 102, "▬ right", color=BLUE)
         write(figure, 158, 102, "■ as it is computed", color=ORANGE)
-        bars = [
-            axes.add_patch(Rectangle((n - 0.3, 0), 0.6, 0, fc=ORANGE, lw=0))
-            for n in range(tokens)
-        ]
+        bars = [Rectangle((n - 0.3, 0), 0.6, 0, fc=ORANGE, lw=0) for n in range(tokens)]
+        for bar in bars:
+            axes.add_patch(bar)
         marks = [
             axes.plot([], [], color=BLUE, lw=2.5, solid_capstyle="butt")[0]
             for _ in range(tokens)
@@ -669,7 +673,7 @@ def decoding_starts(
             boxes[n].set_edgecolor((BLUE if at == n else ORANGE) if there else GRID)
             numbers[n].set_text(str(at) if there else "")
             numbers[n].set_color(INK if at == n else ORANGE)
-            bars[n].set_height(weights[positions][token, n])
+            bars[n].set_height(weights[positions][token, n].item())
             marks[n].set_data([n - 0.4, n + 0.4], [weights[right][token, n]] * 2)
             marks[n].set_visible(there)
         return [*boxes, *numbers, *bars, *marks]
@@ -744,7 +748,8 @@ def angle_errors(
     pairs = [EVERY_PAIR, *(n for n in (0, 1, 2, 4, 8, 16, 32) if n < d_head // 2)]
 
     def errors(name: str, pair: int | str) -> Tensor:
-        return largest[name].amax(1) if pair == EVERY_PAIR else largest[name][:, pair]
+        found = largest[name]
+        return found.amax(1) if isinstance(pair, str) else found[:, pair]
 
     with new_figure(400, 262) as figure:
         write(figure, 2, 12, "largest error of an angle (radians)", color=MUTED)
@@ -804,7 +809,7 @@ def angle_errors(
 
 def published_wavelengths(
     models: Mapping[str, Published] = PUBLISHED,
-    lengths: Sequence[int] = tuple(2**n for n in range(11, 18)),
+    lengths: Sequence[int] = TEXT_LENGTHS,
 ) -> Explorer:
     """How long a turn of each pair takes in models' published parameters, against the length before scaling.
 
@@ -931,9 +936,11 @@ def _draw_attention(
         axes.axhline(trained_length / step, color=MUTED, lw=0.75, dashes=(3, 2))
         axes.axvline(trained_length / step, color=MUTED, lw=0.75, dashes=(3, 2))
     patches = [
-        axes.add_patch(PathPatch(Path([(0, 0)]), fc=BLUE, alpha=level / 10, lw=0))
+        PathPatch(Path([(0, 0)]), fc=BLUE, alpha=level / 10, lw=0)
         for level in range(1, 11)
     ]
+    for patch in patches:
+        axes.add_patch(patch)
     _move_attention(patches, weights)
     return patches
 

@@ -25,7 +25,8 @@ from lib.checks import as_even, as_int, require_floating, require_tensor
 from lib.rope import BASE, apply_rotary_emb, freqs_cis_at
 
 Layout = Literal["interleaved", "half-split"]
-LAYOUTS = ("interleaved", "half-split")
+Found = Literal["interleaved", "half-split", "either", "unknown"]
+LAYOUTS: tuple[Layout, ...] = ("interleaved", "half-split")
 
 
 # --- Which dimensions form a pair -----------------------------------------------------
@@ -169,7 +170,7 @@ class Diagnosis:
     scale: what the rotated dimensions are multiplied by, as YaRN does; else 1.
     """
 
-    layout: Literal["interleaved", "half-split", "either", "unknown"]
+    layout: Found
     sign: Literal[1, -1] | None
     base: float | None
     rotary_dim: int
@@ -459,7 +460,7 @@ def _pairs_in(matrices: Tensor) -> Tensor:
     mixed = (mixed | mixed.T).fill_diagonal_(False)
     crowded = mixed.sum(1) > 1
     if crowded.any():
-        one = crowded.nonzero()[0].item()
+        one = int(crowded.nonzero()[0])
         _reject(
             f"dimension {one} mixed with {_listed(mixed[one].nonzero()[:, 0].tolist())}",
             "each dimension mixed with one other at most",
@@ -543,7 +544,7 @@ def _reject_position(m: int) -> NoReturn:
     )
 
 
-def _layout_of(pairs: list[tuple[int, int]], d_head: int) -> str:
+def _layout_of(pairs: list[tuple[int, int]], d_head: int) -> Found:
     if pairs == [(0, 1)]:
         return "either"
     found = [list(pair) for pair in pairs]
@@ -587,7 +588,7 @@ def _require_at_every_position(
         _reject("dimensions outside the pairs changed", "them kept")
     wrong = (missed > allowed).any(-1).any(-1).any(0)
     if wrong.any():
-        _reject_position(positions[wrong].min().item())
+        _reject_position(int(positions[wrong].min()))
 
 
 # --- Words and bad input --------------------------------------------------------------
@@ -603,12 +604,11 @@ def _rounded(number: float) -> str:
     return f"{float(f'{number:.5g}'):,.10g}"
 
 
-def _as_layout(name: str, layout: object) -> str:
-    if layout not in LAYOUTS:
-        raise ValueError(
-            f"{name}: got {layout!r}, want {' or '.join(map(repr, LAYOUTS))}"
-        )
-    return layout
+def _as_layout(name: str, layout: object) -> Layout:
+    for known in LAYOUTS:
+        if layout == known:
+            return known
+    raise ValueError(f"{name}: got {layout!r}, want {' or '.join(map(repr, LAYOUTS))}")
 
 
 def _as_sizes(d_head: int, rotary_dim: int | None) -> tuple[int, int]:

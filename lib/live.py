@@ -13,7 +13,9 @@ from lib.picture import Picture
 class ProgressBar:
     """A progress bar in a notebook, used as tqdm's are; a page keeps what was trained."""
 
-    def __init__(self, total: int, initial: int = 0, desc: str = "", **_) -> None:
+    def __init__(
+        self, total: int, initial: int = 0, desc: str = "", **_: object
+    ) -> None:
         self._done, self._told = initial, time.monotonic()
         self._bar = ipywidgets.IntProgress(value=initial, max=total, description=desc)
         self._note = ipywidgets.Label()
@@ -24,7 +26,7 @@ class ProgressBar:
     def __enter__(self) -> "ProgressBar":
         return self
 
-    def __exit__(self, *_) -> None:
+    def __exit__(self, *_: object) -> None:
         self._bar.value = self._done
         if self._done >= self._bar.max:
             self._bar.bar_style = "success"
@@ -44,5 +46,5 @@ class Live:
     def __init__(self, yours: Picture, stored: Picture) -> None:
         self.widget, self._stored = ipywidgets.HTML(yours.html()), stored
 
-    def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict:
         return bundle(self.widget, self._stored.html(), self._stored.text)

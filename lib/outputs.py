@@ -1,11 +1,12 @@
 """What explorers and exercises need to be alive twice: a widget for a kernel, a page without one."""
 
 import json
+from typing import Any
 
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"  # names a live widget
 
 
-def bundle(widget, page: str, text: str) -> dict:
+def bundle(widget: Any, page: str, text: str) -> dict:
     """A cell's output: the ipywidget, the piece of a page in its place, and plain text."""
     view = widget._repr_mimebundle_().get(WIDGET_VIEW)
     return {WIDGET_VIEW: view, "text/html": page, "text/plain": text}

@@ -19,6 +19,7 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
+from typing import Any
 
 import matplotlib.style
 from matplotlib.artist import Artist
@@ -120,7 +121,9 @@ class Picture:
             f"<p>{html.escape(text)}</p></details></figure>"
         )
 
-    def _repr_mimebundle_(self, include=None, exclude=None) -> dict[str, str]:
+    def _repr_mimebundle_(
+        self, include: object = None, exclude: object = None
+    ) -> dict[str, str]:
         return {"text/html": self.html(), "text/plain": self.text}
 
 
@@ -142,7 +145,7 @@ def new_figure(width: float, height: float) -> Iterator[Figure]:
 
 
 def place(
-    figure: Figure, left: float, top: float, width: float, height: float, **options
+    figure: Figure, left: float, top: float, width: float, height: float, **options: Any
 ) -> Axes:
     """Axes at a place given in points, counted from the figure's top left corner."""
     full_width, full_height = figure.get_size_inches() * 72
@@ -156,7 +159,7 @@ def place(
     return figure.add_axes(box, **options)
 
 
-def write(figure: Figure, x: float, y: float, text: str, **options) -> None:
+def write(figure: Figure, x: float, y: float, text: str, **options: Any) -> None:
     """Text whose baseline starts at a place given in points, counted from the figure's top left corner."""
     width, height = figure.get_size_inches() * 72
     figure.text(x / width, 1 - y / height, text, **options)

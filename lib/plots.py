@@ -9,6 +9,7 @@ give the same figure on every machine.
 import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import torch
@@ -393,11 +394,11 @@ def wavelengths(inv_freq: Numbers, length: float) -> Picture:
             ms=dot - 1,
             label="partial",
         )
-        for pair in pairs if few else ():
+        for pair in pairs.tolist() if few else ():
             write(figure, 398, 26 + row * (pair + 1) + 4, say(waves[pair]), ha="right")
         if few:
             write(figure, 398, 14, "tokens", color=MUTED, ha="right")
-        above = {
+        above: dict[str, Any] = {
             "transform": axes.get_xaxis_transform(),
             "ha": "center",
             "va": "bottom",

@@ -160,7 +160,7 @@ def check_table(
     positions, inv_freq = _as_table_of(freqs_cis, positions, inv_freq)
     _require_one_modulus(freqs_cis)
     errors = _errors(freqs_cis, positions, inv_freq)
-    row, pair = divmod(errors.argmax().item(), errors.shape[1])
+    row, pair = divmod(int(errors.argmax()), errors.shape[1])
     off = errors.amax(1) > allowed
     return TableErrors(
         radians=errors.max().item(),
@@ -205,13 +205,14 @@ def _made_by(
         return None
     chosen = [_spread(rows.nonzero()[:, 0]) for rows in (off, ~off)]
     rows = torch.cat(chosen)
-    given, left = freqs_cis[rows].to(torch.complex128), {}
+    given = freqs_cis[rows].to(torch.complex128)
+    left: dict[str, float] = {}
     for name, way in WAYS.items():
         made = way(positions[rows], inv_freq)
         apart = _angle_between(given, made)
         apart[given.isnan() & made.isnan()] = 0
-        left[name] = apart.mean()
-    closest = min(left, key=left.get)
+        left[name] = apart.mean().item()
+    closest = min(left, key=left.__getitem__)
     if left[closest] <= 0.1 * errors[rows].mean():
         return closest
     # Code that takes the power in float32 too has other digits, of the same size.

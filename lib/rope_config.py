@@ -9,8 +9,9 @@ is not: a YaRN factor other than the ratio of the lengths, for models are publis
 """
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from torch import Tensor
 
@@ -243,7 +244,7 @@ def _proportional(model: _Model, *, factor: object = None) -> Scaled:
     return Scaled(scaling.proportional(model.d_head, model.share, factor, model.base))
 
 
-TYPES = {
+TYPES: dict[str, Callable[..., Scaled]] = {
     "default": _default,
     "linear": _linear,
     "dynamic": _dynamic,
@@ -276,8 +277,10 @@ def _as_fields(rope_parameters: object) -> dict[str, object]:
 
 def _take_kind(fields: dict[str, object]) -> str:
     """The type, by its new name, taken out of the fields."""
-    given = {name: fields.pop(name, None) for name in ("type", "rope_type")}
-    kinds = {}
+    given: dict[str, Any] = {
+        name: fields.pop(name, None) for name in ("type", "rope_type")
+    }
+    kinds: dict[str, str] = {}
     for name, kind in given.items():
         if kind is None:
             continue

@@ -138,7 +138,8 @@ class Training:
         if isinstance(model, DecoderConfig):
             model = seeded(model, config.seed)
         self.model, self.text, self.config = model, text, config
-        self.steps_done, self.losses = 0, []
+        self.steps_done = 0
+        self.losses: list[float] = []
         self._windows = torch.Generator().manual_seed(config.seed)
         self._optimizer = torch.optim.AdamW(
             parameter_groups(model, config.weight_decay),
@@ -279,7 +280,7 @@ def _stop_asked() -> Iterator[list]:
     """A list that Ctrl-C fills: a step is not torn apart. A second Ctrl-C does not wait."""
     asked: list[bool] = []
 
-    def ask(*_) -> None:
+    def ask(*_: object) -> None:
         if asked:
             raise KeyboardInterrupt
         asked.append(True)

@@ -10,7 +10,7 @@ from axe_playwright_python.sync_playwright import Axe
 from bs4 import BeautifulSoup
 from playwright.sync_api import expect
 
-from lib.answers import Choice, Number, Numbers, Outcome
+from lib.answers import Choice, Numbers, Outcome, Written
 from lib.exercise_bank import CHAPTERS, progress
 from lib.exercises import LABELS, SCRIPT, Exercise, inline, markdown
 from tests.answer_cases import CASES, COST, SHAPE, THETA
@@ -129,7 +129,7 @@ def test_right_answers_and_every_known_mistake_on_the_page(form, chapter):
         for n, answer in enumerate(one.answers):
             for mistake in answer.mistakes:
                 given = list(right)
-                if isinstance(answer, Number):
+                if isinstance(answer, Written):
                     given[n] = written(mistake)
                 elif isinstance(answer, Choice):
                     given[n] = mistake
@@ -387,7 +387,7 @@ def test_axe_finds_nothing_before_and_after_answering(visit, chapter, width, the
     assert violations(page, context) == []
     for n, one in enumerate(CHAPTERS[chapter]):
         given = [
-            right_answer(a) if n % 2 else ["", "?"][isinstance(a, Number)]
+            right_answer(a) if n % 2 else ["", "?"][isinstance(a, Written)]
             for a in one.answers
         ]
         on_page(page, one.name).evaluate(ANSWER, given)

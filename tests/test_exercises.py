@@ -7,7 +7,7 @@ import re
 import pytest
 from bs4 import BeautifulSoup
 
-from lib.answers import Choice, Choices, Number, Numbers, Outcome, Verdict
+from lib.answers import Choice, Choices, Numbers, Outcome, Verdict, Written
 from lib.exercise_bank import CHAPTERS, exercise, progress
 from lib.exercises import Exercise, Progress, inline, markdown
 from tests.answer_cases import ANGLE, COST, MOVED, SHAPE, THETA, VALUES
@@ -40,7 +40,7 @@ def written(value, digits=5):
 def right_answer(answer):
     return (
         written(answer.value)
-        if isinstance(answer, Number)
+        if isinstance(answer, Written)
         else answer.value
         if isinstance(answer, Choice)
         else list(answer.value)
@@ -297,7 +297,7 @@ def test_every_known_mistake_gets_its_own_feedback(one, answer):
         for mistake, said in answer.mistakes.items():
             for digits in (5, 3):  # rounded by hand, too
                 wrong = mistake
-                if isinstance(answer, Number):
+                if isinstance(answer, Written):
                     wrong = written(mistake, digits)
                 verdict = answer.judge(wrong)
                 assert (verdict.outcome, verdict.feedback) == (Outcome.WRONG, said)
@@ -307,7 +307,7 @@ def test_every_known_mistake_gets_its_own_feedback(one, answer):
 def test_no_example_of_what_can_be_read_is_an_answer():
     # The words after a number that could not be read must not tell it.
     for _, answer in ANSWERS:
-        if isinstance(answer, Number):
+        if isinstance(answer, Written):
             shown = answer.wanted.partition("such as ")[2].removesuffix(".")
             examples = [shown] if isinstance(answer, Numbers) else shown.split(" or ")
             assert examples[0][0] in "[0123456789"
@@ -368,7 +368,7 @@ def test_hints_do_not_tell_the_answer(one):
     for answer in one.answers:
         if isinstance(answer, Numbers):
             assert written(answer.value) not in hints
-        elif isinstance(answer, Number):
+        elif isinstance(answer, Written):
             numbers = re.findall(r"(?<![\w.^/−-])\d[\d,]*(?:\.\d+)?(?![\w/])", hints)
             told = {float(n.replace(",", "")) for n in numbers}
             assert float(answer.value) not in told, told
@@ -383,7 +383,7 @@ def test_the_solution_tells_the_answer_of_every_number(one):
     solution = said_in(markdown(one.solution)).replace(",", "").replace(" ", "")
     for answer in one.answers:
         values = answer.value if isinstance(answer, Numbers) else (answer.value,)
-        if isinstance(answer, Number):
+        if isinstance(answer, Written):
             for value in values:
                 assert any(f"{value:{spec}}" in solution for spec in ("g", ".4g")), (
                     value

@@ -1,5 +1,6 @@
-"""Lint and formatting, notebooks included."""
+"""Lint and formatting, notebooks included, and types."""
 
+import re
 import subprocess
 import sys
 
@@ -13,3 +14,26 @@ def test_ruff_finds_nothing(check):
     command = [sys.executable, "-m", "ruff", *check, "--quiet", "."]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_mypy_finds_nothing():
+    command = [sys.executable, "-m", "mypy", "--no-error-summary"]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_no_error_of_a_type_is_ignored_without_a_reason():
+    files = [
+        path
+        for folder in ("lib", "tools", "_ext")
+        for path in (ROOT / folder).rglob("*.py")
+    ]
+    ignored = [
+        line
+        for path in files
+        for line in path.read_text().splitlines()
+        if "type: ignore" in line
+    ]
+    assert [
+        line for line in ignored if not re.search(r"ignore\[[\w, -]+\]  # \w", line)
+    ] == []

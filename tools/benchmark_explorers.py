@@ -10,6 +10,7 @@ import gzip
 import statistics
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import nbformat
@@ -55,7 +56,7 @@ DRAG = """async () => {
 }"""
 
 
-HEADER = ("explorer", "frames", "bake s", "KB gz", "kernel ms")
+HEADER: tuple[str, ...] = ("explorer", "frames", "bake s", "KB gz", "kernel ms")
 HEADER += ("page median ms", "page p99 ms", "frames/s")
 IN_A_KERNEL = """
 %matplotlib inline
@@ -104,6 +105,7 @@ def course() -> list[Explorer]:
     torch.manual_seed(201)
     q, k = torch.randn(2, 8, dtype=torch.float64).unbind()
     rows = LearnedPositions(10, 32)
+    vectors = torch.randn(2, 12, 8)
     measured = Measured()
     starts = {
         "true position": lambda start, n: start + torch.arange(n),
@@ -118,13 +120,13 @@ def course() -> list[Explorer]:
         explorers.measured_lengths(measured),
         explorers.attention_by_layer(measured.attention, measured.settings["map_step"]),
         explorers.layout_pairs(q, k),
-        explorers.decoding_starts(*torch.randn(2, 12, 8), starts),
+        explorers.decoding_starts(vectors[0], vectors[1], starts),
         explorers.angle_errors(),
         explorers.published_wavelengths(),
     ]
 
 
-def milliseconds(action, repeats: int) -> float:
+def milliseconds(action: Callable[[int], object], repeats: int) -> float:
     """The median of so many runs."""
     times = []
     for turn in range(repeats):

@@ -39,6 +39,7 @@ from functools import cache, cached_property
 from importlib.metadata import version
 from importlib.util import find_spec
 from types import ModuleType
+from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
@@ -123,7 +124,7 @@ def clones(positions: Tensor, d_head: int, q: Tensor) -> Rotation:
 
 def _length(positions: Tensor) -> int:
     """Of a table that ends at the last of them."""
-    return positions[-1].item() + 1
+    return int(positions[-1]) + 1
 
 
 @cache
@@ -214,34 +215,33 @@ class Task:
         def forward_and_backward() -> Pair:
             q.grad = k.grad = None
             torch.autograd.backward(rotate(q, k), gradients)
-            return q.grad, k.grad
+            return q.grad, k.grad  # type: ignore[return-value]  # backward has set both
 
         return forward_and_backward
 
     def error(self, result: Pair, half_split: bool = False) -> float:
         """The largest error of a pair of dimensions, relative to the pair's length."""
-        if half_split:
-            result = map(to_interleaved, result)
+        turned = map(to_interleaved, result) if half_split else result
         far = (
             _pair_lengths(x.double() - exact) / _pair_lengths(exact)
-            for x, exact in zip(result, self.exact, strict=True)
+            for x, exact in zip(turned, self.exact, strict=True)
         )
         return max(x.max().item() for x in far)
 
     @cached_property
     def exact(self) -> Pair:
-        q, k, *gradients = (x.double() for x in self.given)
+        q, k, grad_q, grad_k = (x.double() for x in self.given)
         turns = freqs_cis_at(self.positions, self.d_head, dtype=torch.complex128)
         if self.run == "forward":
             return apply_rotary_emb(q, k, turns)
-        return apply_rotary_emb(*gradients, turns.conj())
+        return apply_rotary_emb(grad_q, grad_k, turns.conj())
 
 
 def _pair_lengths(x: Tensor) -> Tensor:
     return x.unflatten(-1, (-1, 2)).norm(dim=-1)
 
 
-def measure(task: Task, name: str, mode: str, benchmark: object) -> dict:
+def measure(task: Task, name: str, mode: str, benchmark: Any) -> dict:
     """A row of the stored times: `lib.rotation_times.stored` says what it holds.
 
     benchmark: pytest-benchmark's fixture. Raises ValueError for a contender whose result
@@ -272,9 +272,7 @@ def checked(task: Task, name: str, result: Pair) -> float:
     return float(f"{error:.1e}")
 
 
-def timed(
-    benchmark: object, call: Callable[[], Pair], floor: Callable[[], Pair]
-) -> dict:
+def timed(benchmark: Any, call: Callable[[], Pair], floor: Callable[[], Pair]) -> dict:
     """The median in ms, and the median ratio of a round to the floor just before it."""
     floors = []
 
@@ -341,7 +339,8 @@ def far_errors() -> list[dict]:
 
 @pytest.fixture(scope="module", params=itertools.product(DTYPES, RUNS))
 def task(request: pytest.FixtureRequest) -> Task:
-    return Task(*request.param, **SIZES)
+    dtype, run = request.param
+    return Task(dtype, run, **SIZES)
 
 
 @pytest.mark.parametrize(
@@ -349,7 +348,7 @@ def task(request: pytest.FixtureRequest) -> Task:
 )
 @pytest.mark.parametrize("mode", MODES)
 def test_rotation(
-    task: Task, mode: str, name: str, benchmark: object, record_property: Callable
+    task: Task, mode: str, name: str, benchmark: Any, record_property: Callable
 ) -> None:
     record_property("time", measure(task, name, mode, benchmark))
 

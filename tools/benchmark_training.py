@@ -103,7 +103,8 @@ class ReferenceTraining:
         self.model = reference_like(model)
         self.text = text.train.numpy().astype(np.uint16)
         self.optimizer = reference_optimizer(self.model, config)
-        self.steps_done, self.losses = 0, []
+        self.steps_done = 0
+        self.losses: list[float] = []
         self.batch = self.next_batch()
 
     def step(self) -> None:
@@ -206,7 +207,7 @@ def measure(
     loops: dict[str, Training | ReferenceTraining], steps: int, blocks: int
 ) -> dict[str, list[float]]:
     """For each loop the tokens/s of every block."""
-    speeds = {name: [] for name in loops}
+    speeds: dict[str, list[float]] = {name: [] for name in loops}
     for loop in loops.values():
         seconds(loop.step, WARM_UP)
     for block in tqdm(range(blocks), unit="block", disable=None, leave=False):

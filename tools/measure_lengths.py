@@ -31,13 +31,14 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
 from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 from tqdm import tqdm
 
 from lib import scaling
-from lib.decoder import POSITIONS, Decoder, DecoderConfig
+from lib.decoder import POSITIONS, Decoder, DecoderConfig, Position
 from lib.files import require_writable, write_atomically
 from lib.lab import experiment
 from lib.lengths import (
@@ -63,7 +64,7 @@ ROOT = Path(__file__).parent.parent
 CHECKPOINTS = ROOT / "_build" / "lengths"
 TRAINED, LONGEST = 64, 1024
 COARSE = (0, 32, 64, 80, 96, 128, 256, 512, 1024)  # positions, each bin [start, next)
-FINE = (1, 2, 4, 8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 96, 112, 128)
+FINE: tuple[int, ...] = (1, 2, 4, 8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 96, 112, 128)
 FINE += (160, 192, 224, 256, 320, 384, 448, 512, 640, 768, 896, 1024)
 FACTOR = 4  # texts of the stretched models are so many times the training's length
 FINE_TUNING = TrainingConfig(
@@ -213,7 +214,7 @@ class Measurement:
             "machine": f"{platform.machine()} CPU",
         }
 
-    def measure(self, position: str, seed: int) -> Found:
+    def measure(self, position: Position, seed: int) -> Found:
         """Perplexities for each method that one long training gives."""
         model = self.trained(position, seed)
         found = in_bins(position, self.loss(model, LONGEST))
@@ -223,7 +224,7 @@ class Measurement:
             found |= self.stretched(model, seed)
         return found
 
-    def measure_live(self, position: str, seed: int) -> Found:
+    def measure_live(self, position: Position, seed: int) -> Found:
         """Perplexities of the lab's live experiment."""
         run = experiment(
             position,
@@ -243,7 +244,7 @@ class Measurement:
             "attention": {name: attention(model) for name, model in models.items()},
         }
 
-    def trained(self, position: str, seed: int) -> Decoder:
+    def trained(self, position: Position, seed: int) -> Decoder:
         """A decoder trained on windows of TRAINED bytes; its checkpoint is kept."""
         steps = self.scope.steps
         config = TrainingConfig(length=TRAINED, steps=steps, seed=seed)
@@ -294,7 +295,7 @@ class Measurement:
 
 def live_defaults() -> dict:
     """What `lib.lab.experiment` does when it is asked for nothing else."""
-    defaults = experiment.__kwdefaults__
+    defaults = experiment.__kwdefaults__ or {}
     return {
         name: defaults[name]
         for name in ("d_head", "h", "n_layers", "length", "batch", "learning_rate")
@@ -321,7 +322,7 @@ def in_parallel(jobs: list[tuple]) -> Iterator[Found]:
         pool.shutdown(cancel_futures=True)
 
 
-def end_now(number: int, _) -> None:
+def end_now(number: int, _: object) -> None:
     """What a signal does that does not wait for the workers."""
     for worker in active_children():
         worker.terminate()
@@ -335,14 +336,15 @@ def _begin() -> None:
 
 
 def _end_with_parent() -> None:
-    parent_process().join()
+    if parent := parent_process():
+        parent.join()
     os._exit(1)
 
 
 _stopped = False  # this worker was told of a Ctrl-C
 
 
-def _unless_stopped(job: Callable[..., Found], *arguments) -> Found:
+def _unless_stopped(job: Callable[..., Found], *arguments: Any) -> Found:
     """The job, but none after a Ctrl-C: the pool hands out a few more that it had ready."""
     global _stopped
     if _stopped:
@@ -380,7 +382,10 @@ def attention(model: Decoder) -> list:
 
 def table_rows(model: Decoder) -> list[list[float]]:
     """The first TRAINED rows of a learned table."""
-    return [rounded(row, 4) for row in model.positions[:TRAINED].tolist()]
+    return [
+        rounded(row, 4)
+        for row in model.state_dict()["positions.weight"][:TRAINED].tolist()
+    ]
 
 
 # --- Numbers for the file -------------------------------------------------------------

@@ -9,9 +9,10 @@ import http.server
 import io
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from email.utils import formatdate
 from pathlib import Path
+from typing import Any, BinaryIO
 
 from tools.content_policy import policy
 
@@ -28,7 +29,7 @@ def compressed(path: str, changed: int) -> bytes:
 class Handler(http.server.SimpleHTTPRequestHandler):
     """Files of a folder, each answer with a Content-Security-Policy, text compressed for those who take it."""
 
-    def __init__(self, *arguments, policy: str, **options) -> None:
+    def __init__(self, *arguments: Any, policy: str, **options: Any) -> None:
         self.policy = policy
         super().__init__(*arguments, **options)
 
@@ -37,7 +38,7 @@ class Handler(http.server.SimpleHTTPRequestHandler):
         self.send_header("Vary", "Accept-Encoding")
         super().end_headers()
 
-    def send_head(self):
+    def send_head(self) -> BinaryIO | None:
         """Send the headers; the file to send after them. Folders, errors and "not modified" stay the base class's."""
         path = Path(self.translate_path(self.path))
         asks_again = "If-Modified-Since" in self.headers
@@ -59,7 +60,10 @@ class Handler(http.server.SimpleHTTPRequestHandler):
 
 
 def server(
-    folder: str, ports=range(8000, 8100), handler=Handler, connect: Iterable[str] = ()
+    folder: str | Path,
+    ports: Sequence[int] = range(8000, 8100),
+    handler: type[Handler] = Handler,
+    connect: Iterable[str] = (),
 ) -> http.server.ThreadingHTTPServer:
     """A server of the folder at the first port that is free; its pages may also speak to `connect`.
 

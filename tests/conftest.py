@@ -29,6 +29,21 @@ BROWSER_OPTIONS = [
 ]
 
 
+# Files that take long come first, so that no process is left with one at the end; while the first
+# of them waits for the book to be built, those after it need no book.
+LONG = [
+    *("test_site", "test_mutations", "test_train", "test_tools", "test_code_check"),
+    *("09_lab", "test_fresh", "test_contributing", "test_exercise_page"),
+    *("test_accessibility", "test_explorer_page", "test_themes", "test_lab"),
+]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    place = {name: number for number, name in enumerate(LONG)}
+    items.sort(key=lambda item: place.get(item.path.stem, len(LONG)))
+
+
 @pytest.fixture(scope="session")
 def html() -> Path:
     """The folder of the built book, built by the Makefile's own recipe with the Python that runs the tests.
@@ -115,7 +130,10 @@ class Visit:
 
 @pytest.fixture
 def visit(browser, address):
-    """Open a page in a fresh browser profile that can reach the book's own server and nothing else."""
+    """Open a page in a fresh browser profile that can reach the book's own server and nothing else.
+
+    It is loaded, with its fonts; `until_quiet` waits for half a second without a request, too.
+    """
     profiles = []
 
     def open_page(
@@ -124,6 +142,7 @@ def visit(browser, address):
         theme: str = "light",
         base: str = address,
         also: str = "data:",  # another server that the page may ask
+        until_quiet: bool = False,
         **options,
     ) -> Visit:
         profile = browser.new_context(
@@ -151,12 +170,25 @@ def visit(browser, address):
             lambda m: m.type in ("error", "warning") and seen.complaints.append(m.text),
         )
         seen.page.goto(base + path)
-        seen.page.wait_for_load_state("networkidle")
+        if until_quiet:
+            seen.page.wait_for_load_state("networkidle")
+        elif options.get("java_script_enabled", True):
+            seen.page.evaluate("document.fonts.ready.then(() => true)")
         return seen
 
     yield open_page
     for profile in profiles:
         profile.close()
+
+
+def axe(page, context=None, **options):
+    """What axe finds on a page. What passes is counted and not described, which halves the time."""
+    # Not at the top: tests without a browser need none of it.
+    from axe_playwright_python.sync_playwright import Axe
+
+    return Axe().run(
+        page, context=context, options={"resultTypes": ["violations"], **options}
+    )
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,6 @@ import subprocess
 import sys
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from bs4 import BeautifulSoup
 from playwright.sync_api import expect
 
@@ -15,7 +14,7 @@ from lib.exercise_bank import CHAPTERS, progress
 from lib.exercises import LABELS, SCRIPT, Exercise, inline, markdown
 from tests.answer_cases import CASES, COST, SHAPE, THETA
 from tests.chapters import ROOT
-from tests.conftest import DESK, PHONE
+from tests.conftest import DESK, PHONE, axe
 from tests.test_answers import HOSTILE
 from tests.test_exercises import right_answer, said_in, written
 
@@ -400,7 +399,7 @@ def test_axe_finds_nothing_before_and_after_answering(visit, chapter, width, the
 
 def violations(page, context):
     page.evaluate("Promise.all(document.getAnimations().map((one) => one.finished))")
-    found = Axe().run(page, context=context).response["violations"]
+    found = axe(page, context).response["violations"]
     return [(v["id"], [node["html"][:200] for node in v["nodes"]]) for v in found]
 
 

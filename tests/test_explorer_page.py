@@ -8,11 +8,10 @@ from urllib.parse import parse_qs, urlsplit
 
 import nbformat
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 from tests.chapters import ROOT, rotated_pair_notebook
-from tests.conftest import DESK, PHONE
+from tests.conftest import DESK, PHONE, axe
 from tests.packed import unpack
 
 # Where the course has an explorer: its id, and its page.
@@ -255,7 +254,7 @@ def test_its_colours_are_the_theme_s(explorer):
 @pytest.mark.parametrize("name", EXPLORERS)
 def test_axe_finds_no_fault(explorer, name, theme):
     page = explorer(name, theme=theme).page
-    result = Axe().run(page, context=f"figure#{name}")
+    result = axe(page, f"figure#{name}")
     assert result.violations_count == 0, result.generate_report()
 
 

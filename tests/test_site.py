@@ -41,14 +41,14 @@ def is_remote(address: str) -> bool:
 
 @pytest.mark.parametrize("path", PAGES)
 def test_page_needs_no_other_host_and_complains_of_nothing(visit, path):
-    seen = visit(path)
+    seen = visit(path, until_quiet=True)
     assert (seen.elsewhere, seen.failed, seen.complaints) == ([], [], [])
 
 
 @pytest.mark.parametrize("width", [DESK, PHONE])
 @pytest.mark.parametrize("path", CHAPTERS)
 def test_nothing_moves_while_the_page_loads(visit, path, width):
-    page = visit(path, width).page
+    page = visit(path, width, until_quiet=True).page
     page.wait_for_timeout(300)
     assert page.evaluate("window.shift") <= MOST_SHIFT
 
@@ -107,7 +107,7 @@ def test_no_script_stands_in_an_attribute(html, path):
 def test_the_book_works_in_a_folder_of_a_host(browser, visit, html, tmp_path):
     shutil.copytree(html, tmp_path / "courses" / "rope")
     with served(tmp_path) as host:
-        seen = visit(f"courses/rope/{CHAPTERS[2]}", base=host)
+        seen = visit(f"courses/rope/{CHAPTERS[2]}", base=host, until_quiet=True)
         assert (seen.elsewhere, seen.failed, seen.complaints) == ([], [], [])
         page = seen.page
         sentence = page.locator("figure figcaption").first
@@ -150,7 +150,7 @@ def test_formulas_are_set_in_the_book_s_own_font(visit):
 
 
 def test_page_opened_from_the_disk_is_whole(visit, html):
-    seen = visit(CHAPTERS[2], base=html.as_uri() + "/")
+    seen = visit(CHAPTERS[2], base=html.as_uri() + "/", until_quiet=True)
     assert (seen.elsewhere, seen.failed, seen.complaints) == ([], [], [])
     assert seen.page.evaluate("""document.fonts.check('1em "Book Math"')""")
     seen.page.click(".theme-switch-button")

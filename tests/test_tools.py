@@ -43,10 +43,16 @@ def run(module, *arguments):
         (["--checkpoints", "README.md"], "README.md"),
     ],
 )
-def test_a_trial_measurement_cannot_replace_the_stored_one(arguments, message):
+def test_a_trial_measurement_cannot_replace_the_stored_one(
+    monkeypatch, capsys, arguments, message
+):
     before = STORED.read_bytes()
-    result = run("measure_lengths", *arguments)
-    assert result.returncode == 2 and message in result.stderr
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(sys, "argv", ["measure_lengths", *map(str, arguments)])
+    monkeypatch.delattr(measure_lengths, "Measurement")  # nothing may be measured
+    with pytest.raises(SystemExit) as stopped:
+        measure_lengths.main()
+    assert stopped.value.code == 2 and message in capsys.readouterr().err
     assert STORED.read_bytes() == before
 
 

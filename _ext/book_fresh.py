@@ -13,13 +13,15 @@ import sys
 from collections.abc import Iterable, Iterator
 from functools import cache
 from hashlib import sha256
-from importlib.metadata import distributions
 from importlib.util import resolve_name
 from pathlib import Path
 
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 
+from tools.requirements import closure, listed
+
+ROOT = Path(__file__).parent.parent
 KEY = "rests_on"  # in a page's metadata and, for the cache, in a notebook's kernelspec
 DYNAMIC = {"__import__", "eval", "exec", "importlib", "pkgutil", "runpy", "subprocess"}
 WHOLE = {"lib", "lib.*"}  # `import lib`, `from lib import *`
@@ -112,9 +114,11 @@ def _with_parents(names: Iterable[str]) -> Iterator[str]:
 
 @cache
 def _packages() -> str:
-    """Python and what is installed beside it: another version may compute or draw differently."""
-    found = {f"{package.name} {package.version}" for package in distributions()}
-    return "\n".join([sys.version, *sorted(found)])
+    """Python and what the book requires: another version may compute or draw differently."""
+    found = closure(listed(ROOT / "requirements.txt"))
+    return "\n".join(
+        [sys.version, *(f"{name} {found[name]}" for name in sorted(found))]
+    )
 
 
 @cache

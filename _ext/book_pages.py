@@ -15,6 +15,9 @@ THEME_STYLES = [
     "_static/styles/pydata-sphinx-theme.css",
 ]
 STYLE_SHEET = "_static/all.css"
+joined: list[
+    str
+] = []  # the style sheets that the pages of this build would name, in their order
 SUBTITLE = "How a transformer knows position: learned tables and RoPE"
 
 
@@ -97,7 +100,7 @@ def link_one_style_sheet(
 ) -> None:
     """The address for all style sheets, which changes with their contents, so no browser keeps an old one."""
     sheets = context["css_files"]
-    app.builder.book_style_sheets = [str(sheet.filename) for sheet in sheets]
+    joined[:] = [str(sheet.filename) for sheet in sheets]
     tags = "".join(context["css_tag"](sheet) for sheet in sheets)
     contents = "".join(re.findall(r"\?v=(\w+)", tags))
     digest = hashlib.sha256(contents.encode()).hexdigest()
@@ -108,9 +111,8 @@ def join_style_sheets(app: Sphinx, exception: Exception | None) -> None:
     """All style sheets as one file, in their order: nothing is drawn before the last of them is there, and each
     that is asked for by itself is a journey more. Some are copied at the very end only. A build that found nothing
     to do has written no page, and the file is there."""
-    listed = getattr(app.builder, "book_style_sheets", None)
-    if exception is None and listed:
-        names = THEME_STYLES + listed
+    if exception is None and joined:
+        names = THEME_STYLES + joined
         sheets = [(Path(app.outdir) / name).read_text("utf-8") for name in names]
         content = re.sub(r"/\*# sourceMappingURL=.*?\*/", "", "\n".join(sheets))
         (Path(app.outdir) / STYLE_SHEET).write_text(content, "utf-8")

@@ -9,36 +9,11 @@ from pathlib import Path
 
 import nbformat
 from nbclient import NotebookClient
-from packaging.requirements import Requirement
 
 from tests.chapters import ROOT
+from tools.requirements import closure
 
 PROJECT = "where-a-token-stands"
-
-
-def required(file: Path) -> list[str]:
-    """The requirements that a file lists, without the project itself."""
-    lines = [line.split("#")[0].strip() for line in file.read_text().splitlines()]
-    return [line for line in lines if line and not line.startswith("-")]
-
-
-def closure(requirements: list[str]) -> set[str]:
-    """The names of these distributions and of all that they need here."""
-    found: set[str] = set()
-    waiting = [Requirement(text) for text in requirements]
-    while waiting:
-        wanted = waiting.pop()
-        if wanted.name.lower() in found:
-            continue
-        found.add(wanted.name.lower())
-        for text in distribution(wanted.name).requires or []:
-            needed = Requirement(text)
-            extras = wanted.extras or {""}
-            if needed.marker is None or any(
-                needed.marker.evaluate({"extra": extra}) for extra in extras
-            ):
-                waiting.append(needed)
-    return found
 
 
 def environment(folder: Path, requirements: list[str]) -> Path:

@@ -11,18 +11,19 @@ from pathlib import Path
 import nbformat
 import pytest
 import yaml
+from book_launch import _with_colab_branch
 
-from _ext.book_launch import Repository, _with_colab_branch, repository, web_address
 from tests.chapters import CHAPTERS, NAMES, PATHS, ROOT, code_cells
 from tests.environments import (
     PROJECT,
     WITHOUT_NETWORK,
     clone,
     environment,
-    required,
     run_in,
 )
 from tools import colab
+from tools.repository import Repository, repository, web_address
+from tools.requirements import listed
 
 GITHUB = {"GITHUB_REPOSITORY": "teacher/book", "GITHUB_REF_NAME": "main"}
 
@@ -177,7 +178,7 @@ def test_the_book_runs_in_an_environment_of_its_requirements_alone(tmp_path):
     """What Binder and a hub's image hold: a clone, and requirements.txt with the project in editable mode."""
     book = tmp_path / "book"
     clone(book)
-    needed = required(book / "requirements.txt") + requires(PROJECT)
+    needed = listed(book / "requirements.txt") + requires(PROJECT)
     python = environment(tmp_path / "env", needed)
     (site,) = (tmp_path / "env").glob("lib/python*/site-packages")
     (site / "project.pth").write_text(str(book))

@@ -8,8 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from _ext.book_launch import ROOT, repository
 from lib.files import write_atomically
+from tools.repository import ROOT, repository
 
 CHAPTERS = ROOT / "chapters"
 SET_UP = """# Colab has this notebook alone. This fetches what it shares with the book's other chapters.

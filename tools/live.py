@@ -14,8 +14,9 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import IO
 
 from tools.serve import Handler, server
 
@@ -30,7 +31,9 @@ class JupyterError(Exception):
 
 @contextlib.contextmanager
 def live_book(
-    folder: str, ports=range(8000, 8100), handler=Handler
+    folder: str | Path,
+    ports: Sequence[int] = range(8000, 8100),
+    handler: type[Handler] = Handler,
 ) -> Iterator[tuple[str, str]]:
     """The book's address, and what to put behind a page's address so that the page can run its cells.
 
@@ -89,7 +92,7 @@ class Log:
         )
         self._reader.start()
 
-    def _read(self, stream) -> None:
+    def _read(self, stream: IO[bytes]) -> None:
         for line in stream:
             self.lines = [*self.lines[-19:], line.decode(errors="replace")]
 

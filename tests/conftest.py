@@ -1,6 +1,7 @@
 """Shared by tests: the built book, its address on this machine, one browser; and Meta's own code."""
 
 import fcntl
+import os
 import shutil
 import subprocess
 import sys
@@ -32,10 +33,16 @@ BROWSER_OPTIONS = [
 # Files that take long come first, so that no process is left with one at the end; while the first
 # of them waits for the book to be built, those after it need no book.
 LONG = [
-    *("test_site", "test_mutations", "test_train", "test_tools", "test_code_check"),
-    *("09_lab", "test_fresh", "test_contributing", "test_exercise_page"),
-    *("test_accessibility", "test_explorer_page", "test_themes", "test_lab"),
+    *("test_site", "test_tools", "test_launch", "test_mutations", "test_lighthouse"),
+    *("test_run_page", "test_fresh", "test_train", "test_code_check", "09_lab"),
+    *("test_contributing", "test_exercise_page", "test_accessibility"),
+    *("test_explorer_page", "test_themes", "test_lab"),
 ]
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """One process more than there are cores, for a test in a browser waits half of its time."""
+    return min(len(os.sched_getaffinity(0)) + 1, 4)
 
 
 @pytest.hookimpl(trylast=True)

@@ -119,7 +119,8 @@ def test_the_digest_follows_the_content_of_what_is_used(folder, name):
 
 def test_the_digest_follows_the_installed_packages(folder, monkeypatch):
     assert re.search(r"^torch \d", book_fresh._packages(), re.MULTILINE)
-    assert "pytest" not in book_fresh._packages()  # `make test` installs it after `make book`
+    # `make test` installs it after `make book`.
+    assert "pytest" not in book_fresh._packages()
     before = Library(folder).digest("import torch")
     monkeypatch.setattr(book_fresh, "_packages", lambda: "torch 99.0")
     assert Library(folder).digest("import torch") != before

@@ -41,8 +41,8 @@ LONG = [
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """One process more than there are cores, for a test in a browser waits half of its time."""
-    return min(len(os.sched_getaffinity(0)) + 1, 4)
+    """A process for each core, at most four: more would run tests that wait for each other's browser."""
+    return min(os.cpu_count() or 1, 4)
 
 
 @pytest.hookimpl(trylast=True)
@@ -130,9 +130,15 @@ class Visit:
     page: object
     elsewhere: list = field(default_factory=list)  # requests to any other host
     failed: list = field(default_factory=list)  # requests without a good answer
+    weights: list = field(default_factory=list)  # bytes of each answer, as it was sent
     complaints: list = field(
         default_factory=list
     )  # console errors and warnings, uncaught exceptions
+
+    def note(self, answer) -> None:
+        if answer.status >= 400:
+            self.failed.append(f"{answer.status} {answer.url}")
+        self.weights.append(int(answer.headers.get("content-length", 0)))
 
 
 @pytest.fixture
@@ -167,10 +173,7 @@ def visit(browser, address):
 
         profile.route("**/*", only_here)
         seen.page.on("requestfailed", lambda request: seen.failed.append(request.url))
-        seen.page.on(
-            "response",
-            lambda r: r.status >= 400 and seen.failed.append(f"{r.status} {r.url}"),
-        )
+        seen.page.on("response", seen.note)
         seen.page.on("pageerror", lambda error: seen.complaints.append(str(error)))
         seen.page.on(
             "console",
@@ -186,6 +189,12 @@ def visit(browser, address):
     yield open_page
     for profile in profiles:
         profile.close()
+
+
+# When the theme changes, a button goes from one colour to the other by and by.
+SETTLED = (
+    "Promise.all(document.getAnimations().map((one) => one.finished)).then(() => true)"
+)
 
 
 def axe(page, context=None, **options):

@@ -45,7 +45,7 @@ def live(visit, book):
 
 
 def jupyter_of(key: str) -> str:
-    return parse_qs(key.removeprefix("#"))["server"][0]
+    return f"http://127.0.0.1:{parse_qs(key.removeprefix('#'))['jupyter'][0]}"
 
 
 def token_of(key: str) -> str:
@@ -269,6 +269,42 @@ def test_page_and_notebook_have_the_same_cells(html, name):
 # What is kept out
 
 
+@pytest.mark.parametrize(
+    "made_up",
+    [
+        "#jupyter=1@evil.test&token=x",
+        "#jupyter=evil.test/&token=x",
+        "#server=http://evil.test&token=x",
+        "#jupyter=&token=%22%3E",
+    ],
+)
+def test_a_link_brings_no_server_of_its_own(visit, book, made_up):
+    base, _ = book
+    seen = visit(CHAPTER + made_up, base=base)
+    asked_for = []
+    seen.page.on("request", lambda request: asked_for.append(request.url))
+    seen.page.click(".run-page")
+    expect(seen.page.get_by_role("dialog")).to_contain_text("No Jupyter server")
+    assert [url for url in asked_for if "favicon" not in url] == seen.elsewhere == []
+
+
+def test_a_published_page_talks_to_no_server(browser, html, book):
+    """A page of another host keeps no token, not even one that is right."""
+    page = browser.new_page()
+
+    def answer(route):
+        path = html / route.request.url.split("/", 3)[3].split("?")[0]
+        route.fulfill(path=path) if path.is_file() else route.abort()
+
+    page.route("http://book.test/**", answer)
+    page.goto("http://book.test/" + CHAPTER + book[1])
+    page.click(".run-page")
+    expect(page.get_by_role("dialog")).to_contain_text("No Jupyter server")
+    assert page.evaluate("localStorage.getItem('book:jupyter')") is None
+    assert page.url == "http://book.test/" + CHAPTER
+    page.close()
+
+
 def asked(address: str, **headers: str):
     """The answer's status and headers."""
     with urllib.request.urlopen(
@@ -341,7 +377,7 @@ def test_the_command_serves_until_it_is_interrupted(html):
     try:
         line = process.stdout.readline()
         page, key = re.search(
-            r"(http://127\.0\.0\.1:\d+/\S*)(#server=\S+)", line
+            r"(http://127\.0\.0\.1:\d+/\S*)(#jupyter=\S+)", line
         ).groups()
         assert page.endswith(CHAPTERS[0]) and asked(page).status == 200
         assert (

@@ -46,7 +46,7 @@ def live_book(
         with jupyter_server(jupyter, token, allowed_origin=address.rstrip("/")):
             threading.Thread(target=book.serve_forever, daemon=True).start()
             try:
-                yield address, f"#server=http://{jupyter}&token={token}"
+                yield address, f"#jupyter={jupyter.split(':')[1]}&token={token}"
             finally:
                 book.shutdown()
 

@@ -5,20 +5,33 @@
   if (!button) return;
   button.hidden = false; // without this script it would do nothing
 
-  // `make live` prints an address that names the server and its token; they stay in this browser, not in the address.
+  // `make live` prints an address that names the server's port and token; they stay in this browser, not in the address.
+  // Only a page of this machine talks to a server, and only to one of this machine: whoever makes up a link to a
+  // published page must not bring a server of theirs, whose outputs would be part of the page.
   const KEY = "book:jupyter";
+  const HOST = "127.0.0.1";
   const fragment = new URLSearchParams(location.hash.slice(1));
+  const store = (call) => {
+    try {
+      return call(localStorage);
+    } catch {
+      return null; // a browser that keeps nothing: the address that was opened counts, and no other page knows it
+    }
+  };
+  let known = store((kept) => kept.getItem(KEY)) ?? "";
   if (fragment.has("token")) {
-    localStorage.setItem(KEY, JSON.stringify({ server: fragment.get("server"), token: fragment.get("token") }));
+    known = `${fragment.get("jupyter")} ${fragment.get("token")}`;
+    if (location.hostname === HOST) store((kept) => kept.setItem(KEY, known));
     history.replaceState(null, "", location.pathname + location.search);
   }
 
   // The server, if one is known and answers.
   const findServer = async () => {
-    const known = JSON.parse(localStorage.getItem(KEY) ?? "null");
-    if (!known) return null;
-    const answer = await fetch(`${known.server}/api/status?token=${known.token}`).catch(() => null);
-    return answer?.ok ? known : null;
+    const [, port, token] = known.match(/^(\d+) ([\w-]+)$/) ?? [];
+    if (!port || location.hostname !== HOST) return null;
+    const server = `http://${HOST}:${port}`;
+    const answer = await fetch(`${server}/api/status`, { headers: { Authorization: `token ${token}` } }).catch(() => null);
+    return answer?.ok ? { server, token } : null;
   };
 
   const say = (words) => {

@@ -25,7 +25,8 @@ help:  ## list these commands
 
 book: site  ## build the book: environment, chapters, pages
 	@"$(BIN)"/python -m tools.notebooks --built _build/jupyter_execute/chapters || { \
-	  echo; echo "The outputs stored in chapters/ are not those of this build. Run 'make notebooks'."; exit 1; }
+	  echo; echo "The book is built, with today's outputs ($(HTML)/index.html). The notebooks store others."; \
+	  echo "'make notebooks' stores today's; for one chapter: $(BIN)/python -m tools.notebooks chapters/NAME.ipynb"; exit 1; }
 	@echo
 	@echo "The book is ready: open $(HTML)/index.html, or run 'make serve'."
 
@@ -72,10 +73,10 @@ $(READY_BENCHMARK): $(READY_TEST) requirements-benchmark.txt
 	  echo "The libraries to compare with could not be installed; the message above says which."; exit 1; }
 	@touch $@
 
-serve: book  ## build the book and serve it on this machine
+serve: site  ## build the book and serve it on this machine
 	@"$(BIN)"/python -m tools.serve $(HTML)
 
-live: book  ## serve the book with a Jupyter server beside it: its pages run their cells
+live: site  ## serve the book with a Jupyter server beside it: its pages run their cells
 	@"$(BIN)"/python -m tools.live $(HTML)
 
 test: $(READY_TEST) browser $(READY_LIGHTHOUSE)  ## run every test; sets up what it needs, a browser too

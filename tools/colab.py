@@ -45,3 +45,6 @@ if __name__ == "__main__":
         sys.exit("The repository's address is not known: give git a remote `origin`.")
     commit = subprocess.check_output(["git", "rev-parse", "HEAD"], cwd=ROOT, text=True)
     write_notebooks(Path(sys.argv[1]), found.address, commit.strip())
+    print(
+        f"{sys.argv[1]}/chapters installs lib from {found.address} at {commit.strip()}: push that commit."
+    )

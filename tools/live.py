@@ -7,6 +7,7 @@ and answers no page but the book's.
 import contextlib
 import os
 import secrets
+import signal
 import socket
 import subprocess
 import sys
@@ -131,10 +132,11 @@ if __name__ == "__main__":
             "usage: python -m tools.live FOLDER, a folder that exists: build the book first"
         )
     folder = Path(sys.argv[1])
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # ends the Jupyter server too
     try:
         with live_book(str(folder)) as (address, key):
             print(f"The book is at {address}{first_page(folder)}{key}")
-            print('"Run this page" runs its cells here. Ctrl+C ends this.', flush=True)
+            print('"Run this page" runs its cells here, until Ctrl+C.', flush=True)
             threading.Event().wait()
     except KeyboardInterrupt:
         print()

@@ -101,10 +101,10 @@ def report_stale(paths: list[Path], built: Path) -> int:
                 file=sys.stderr,
             )
             return 1
-        stale += [f"{path.name}, cell {n}" for n in stale_cells(path, copy)]
+        stale += [f"{path.name}, code cell {n}" for n in stale_cells(path, copy)]
     for cell in stale:
         print(
-            f"{cell}: its stored output is not what the code gives today; run `make notebooks`",
+            f"{cell}: its stored output is not what the code gives today",
             file=sys.stderr,
         )
     return 1 if stale else 0

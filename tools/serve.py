@@ -33,6 +33,9 @@ class Handler(http.server.SimpleHTTPRequestHandler):
         self.policy = policy
         super().__init__(*arguments, **options)
 
+    def log_request(self, *_: Any) -> None:
+        """Nothing, so that the printed address stays in sight; errors are told."""
+
     def end_headers(self) -> None:
         self.send_header("Content-Security-Policy", self.policy)
         self.send_header("Vary", "Accept-Encoding")

@@ -78,7 +78,9 @@ class Bar {
     this.words = document.createElement("p");
     this.words.setAttribute("role", "status");
     this.place.append(this.words);
+    this.place.tabIndex = -1;
     document.body.append(this.place);
+    this.place.focus(); // the button that had the focus goes away
   }
 
   say(words) {
@@ -96,11 +98,14 @@ class Live {
     Object.assign(this, { session, cells, bar, queue: Promise.resolve(), turn: 0 });
     cells.forEach((cell) => cell.offer(() => this.runTo(cell)));
     bar.offer("Run all", () => this.line(this.cells));
-    bar.offer("Interrupt", () => session.kernel.interrupt());
-    bar.offer("Restart", () => this.restart());
+    bar.offer("Interrupt", () => session.kernel.interrupt().catch(() => this.lose()));
+    bar.offer("Restart", () => this.restart().catch(() => this.lose()));
     session.kernel.statusChanged.connect((_, status) => this.told(status));
     session.kernel.connectionStatusChanged.connect((_, status) => this.told(status));
-    bar.say("Python is ready. Change a cell and run it, by its button or with Shift+Enter.");
+    addEventListener("beforeunload", (event) => {
+      if (cells.some((cell) => cell.wasChanged)) event.preventDefault(); // the browser asks: nothing is saved
+    });
+    bar.say("Python is ready. Change a cell and run it, by its button or with Shift+Enter. Nothing is saved.");
   }
 
   // A cell needs what the cells above it define: those that have not run come first.
@@ -117,11 +122,13 @@ class Live {
       while (cells.length && turn === this.turn) {
         const [cell] = cells;
         cells = cells.slice(1);
+        if (this.session.kernel.connectionStatus !== "connected") return this.lose();
         this.bar.say(`Cell ${cell.number} is running.`);
         const state = await cell.run();
         if (turn !== this.turn) return cell.forget();
         cell.show(state);
-        this.bar.say(`Cell ${cell.number} ${state === "failed" ? "raised an error" : "has run"}.`);
+        this.bar.say(`Cell ${cell.number} ${cell.outcome}.`);
+        if (state === "failed") cell.place.scrollIntoView({ block: "nearest" });
         if (state === "failed") return cells.forEach((rest) => rest.show("new"));
       }
     });
@@ -130,8 +137,9 @@ class Live {
 
   async restart() {
     this.end("Python is starting again.");
-    await this.session.restart();
-    this.bar.say("Python has started again. No cell has run yet.");
+    this.restarts = true; // its connection goes, and comes back
+    await this.session.restart().finally(() => (this.restarts = false));
+    this.bar.say("Python has started again. What the cells show is from before.");
   }
 
   // What ran and what waits belonged to a kernel that is no more.
@@ -142,9 +150,15 @@ class Live {
     this.bar.say(words);
   }
 
+  lose() {
+    this.end("The server does not answer. Start it with make live, and open the address that it prints.");
+  }
+
   told(status) {
+    if (this.restarts) return;
     if (status === "dead" || status === "autorestarting") this.end("Python has died, and starts again when you run a cell.");
-    if (status === "disconnected") this.bar.say("The server does not answer any more. Is `make live` still running?");
+    if (status === "connecting" || status === "disconnected") this.lose();
+    if (status === "connected") this.bar.say("The server answers again.");
   }
 }
 
@@ -171,8 +185,8 @@ class Cell {
     this.editor.addEventListener("keydown", (event) => this.onKey(event, run));
     this.editor.addEventListener("input", () => this.show("new"));
     this.editor.addEventListener("blur", () => this.colour());
-    this.coloured = this.source;
-    const button = newButton("▶", `Run cell ${this.number}`, run);
+    this.original = this.coloured = this.source;
+    const button = newButton(`${this.number} ▶`, `Run cell ${this.number}`, run);
     button.className = "run-cell";
     button.title = "Run this cell (Shift+Enter)";
     this.editor.parentElement.before(button);
@@ -191,13 +205,19 @@ class Cell {
     return this.editor ? textOf(this.editor).replace(/\n$/, "") : this.cell.source;
   }
 
-  // Runs the cell and returns the state it is then in.
+  get wasChanged() {
+    return Boolean(this.editor) && this.source !== this.original;
+  }
+
+  // Runs the cell and returns the state it is then in; `outcome` says it in words.
   async run() {
     const { source } = this;
     this.show("running");
     this.takePlace();
     const reply = await this.cell.execute(source);
-    if (!reply || (reply.error && !this.mayFail)) return "failed";
+    const [error] = reply?.error ?? [];
+    this.outcome = error ? (error.ename === "KeyboardInterrupt" ? "was interrupted" : "raised an error") : "has run";
+    if (!reply || (error && !this.mayFail)) return "failed";
     return this.source === source ? "done" : "new"; // somebody wrote on meanwhile
   }
 

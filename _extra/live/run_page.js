@@ -35,15 +35,17 @@
   };
 
   const say = (words) => {
-    help.querySelector(".run-why").textContent = words;
+    const why = help.querySelector(".run-why");
+    why.textContent = words;
+    why.hidden = !words;
     help.showModal();
   };
 
   button.addEventListener("click", async () => {
     button.disabled = true;
-    const server = await findServer();
     try {
-      if (!server) return say("No Jupyter server answers yet.");
+      const server = await findServer();
+      if (!server) return say(known && "The server that this browser knew does not answer. Each make live has a new address.");
       const { run } = await import("./live.js");
       await run(server, button.dataset.notebook);
       button.hidden = true; // the page has a bar of its own now
@@ -53,5 +55,7 @@
       button.disabled = false;
     }
   });
+  // Escape closes a dialog, unless a script of the page thinks that it ends the marking of a search.
+  help.addEventListener("keydown", (event) => event.stopPropagation());
   help.querySelector("button").addEventListener("click", () => help.close());
 })();

@@ -11,7 +11,7 @@ from pathlib import Path
 import nbformat
 import pytest
 import yaml
-from book_launch import _with_colab_branch
+from book_launch import launch_links
 
 from tests.chapters import CHAPTERS, NAMES, PATHS, ROOT, code_cells
 from tests.environments import (
@@ -26,6 +26,10 @@ from tools.repository import Repository, repository, web_address
 from tools.requirements import listed
 
 GITHUB = {"GITHUB_REPOSITORY": "teacher/book", "GITHUB_REF_NAME": "main"}
+GITLAB = {
+    "CI_PROJECT_URL": "https://gitlab.com/teacher/book",
+    "CI_DEFAULT_BRANCH": "main",
+}
 
 
 # Where the source is
@@ -37,6 +41,14 @@ GITHUB = {"GITHUB_REPOSITORY": "teacher/book", "GITHUB_REF_NAME": "main"}
         ("https://github.com/teacher/book.git", "https://github.com/teacher/book"),
         ("https://github.com/teacher/book/", "https://github.com/teacher/book"),
         ("git@github.com:teacher/book.git", "https://github.com/teacher/book"),
+        ("git@github.com:/teacher/book.git", "https://github.com/teacher/book"),
+        (
+            "ssh://git@ssh.github.com:443/teacher/book",
+            "https://github.com/teacher/book",
+        ),
+        ("https://GitHub.com/teacher/book", "https://github.com/teacher/book"),
+        ("https://192.168.0.7/teacher/book", ""),
+        ("https://github.com/book", ""),
         ("ssh://git@codeberg.org:22/teacher/book", "https://codeberg.org/teacher/book"),
         ("https://me:secret@gitlab.com/a/b/book.git", "https://gitlab.com/a/b/book"),
         ("/srv/git/book.git", ""),
@@ -64,11 +76,17 @@ def test_a_remote_becomes_an_address_for_a_browser(remote, address):
             ("https://git.school.edu/teacher/book", "main"),
         ),
         (
-            {
-                "CI_PROJECT_URL": "https://gitlab.com/teacher/book",
-                "CI_DEFAULT_BRANCH": "main",
-            },
-            ("https://gitlab.com/teacher/book", "main"),
+            {**GITHUB, "GITHUB_SERVER_URL": "", "GITHUB_HEAD_REF": ""},
+            ("https://github.com/teacher/book", "main"),
+        ),
+        (GITLAB, ("https://gitlab.com/teacher/book", "main")),
+        (
+            {**GITLAB, "CI_COMMIT_BRANCH": "lectures"},
+            ("https://gitlab.com/teacher/book", "lectures"),
+        ),
+        (
+            {**GITLAB, "CI_MERGE_REQUEST_SOURCE_BRANCH_NAME": "mend"},
+            ("https://gitlab.com/teacher/book", "mend"),
         ),
     ],
 )
@@ -80,14 +98,28 @@ def git(folder, *arguments):
     subprocess.run(["git", *arguments], cwd=folder, check=True)
 
 
-def test_git_names_the_repository(tmp_path):
+@pytest.mark.parametrize("missing", [*GITHUB, *GITLAB])
+def test_half_of_a_ci_is_none(tmp_path, missing):
+    """Codespaces names the repository and no ref."""
+    for variables in (GITHUB, GITLAB):
+        if missing in variables:
+            assert repository({**variables, missing: ""}, tmp_path) is None
+
+
+def test_git_names_the_repository(tmp_path, monkeypatch):
     assert repository({}, tmp_path) is None
     git(tmp_path, "init", "-q", "-b", "lectures")
     assert repository({}, tmp_path) is None
     git(tmp_path, "remote", "add", "origin", "git@github.com:teacher/book.git")
     expected = Repository("https://github.com/teacher/book", "lectures")
     assert repository({}, tmp_path) == expected
+    author = ["-c", "user.name=a", "-c", "user.email=a@localhost"]
+    git(tmp_path, *author, "commit", "-qm", "first", "--allow-empty")
+    git(tmp_path, "checkout", "-q", "--detach")
+    assert repository({}, tmp_path).branch == "HEAD"
     git(tmp_path, "remote", "set-url", "origin", "/srv/book")
+    assert repository({}, tmp_path) is None
+    monkeypatch.setenv("PATH", "")  # no git
     assert repository({}, tmp_path) is None
 
 
@@ -155,20 +187,39 @@ def test_the_links_follow_the_repository(launched):
     hub = launched(**GITHUB, JUPYTERHUB_URL="https://hub.school.edu")
     assert links(hub)["JupyterHub"] == (
         "https://hub.school.edu/hub/user-redirect/git-pull"
-        "?repo=https%3A//github.com/teacher/book"
-        "&urlpath=lab/tree/book/chapters/02_rotary.ipynb&branch=main"
+        "?repo=https%3A//github.com/teacher/book&branch=main"
+        "&urlpath=lab/tree/book/chapters/02_rotary.ipynb"
     )
-    elsewhere = launched(
-        CI_PROJECT_URL="https://gitlab.com/teacher/book", CI_DEFAULT_BRANCH="main"
-    )
+    elsewhere = launched(**{**GITHUB, "GITHUB_SERVER_URL": "https://git.school.edu"})
     assert set(links(elsewhere)) == {"Binder"}
     assert links(launched()) == {}  # and the pages of the book before keep none
 
 
-def test_colab_s_branch_takes_the_place_of_any_other():
-    start = "https://colab.research.google.com/github/teacher/book/blob"
-    asked = f"{start}/feature/x/chapters/02_rotary.ipynb"
-    assert _with_colab_branch(asked) == f"{start}/colab/chapters/02_rotary.ipynb"
+@pytest.mark.parametrize(
+    ("address", "binder"),
+    [
+        ("https://github.com/teacher/book", "gh/teacher/book"),
+        ("https://gitlab.com/school/a/book", "gl/school%2Fa%2Fbook"),
+        (
+            "https://git.school.edu/a/book",
+            "git/https%3A%2F%2Fgit.school.edu%2Fa%2Fbook",
+        ),
+    ],
+)
+def test_binder_knows_every_host(address, binder):
+    found = dict(launch_links(Repository(address, "feature/x#1"), "", "chapters/a"))
+    assert found["Binder"] == (
+        f"https://mybinder.org/v2/{binder}/feature%2Fx%231"
+        "?urlpath=lab/tree/chapters/a.ipynb"
+    )
+    assert ("Colab" in found) == ("github.com" in address)
+
+
+def test_a_branch_brings_no_markup():
+    source = Repository("https://github.com/a/b", '"><script>&%41')
+    found = launch_links(source, "https://hub.school.edu/", "chapters/a")
+    assert len(found) == 3
+    assert not re.search(r"[<>\"]|%41", "".join(address for _, address in found))
 
 
 # That the chapters run there

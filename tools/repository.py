@@ -18,25 +18,43 @@ class Repository(NamedTuple):
     branch: str
 
     @property
-    def is_on_github(self) -> bool:
-        return urlsplit(self.address).hostname == "github.com"
+    def host(self) -> str:
+        return urlsplit(self.address).hostname or ""
+
+    @property
+    def path(self) -> str:
+        """Owner and name, as in `owner/name`."""
+        return urlsplit(self.address).path.strip("/")
 
 
 def repository(
     environment: Mapping[str, str] = os.environ, folder: Path = ROOT
 ) -> Repository | None:
     """The book's repository, as the CI or git tells it; None when neither names an address that a browser can open."""
-    if "GITHUB_REPOSITORY" in environment:
-        host = environment.get("GITHUB_SERVER_URL", "https://github.com")
-        address = f"{host}/{environment['GITHUB_REPOSITORY']}"
-        # On a pull request the ref is a merge that no branch has.
-        branch = environment.get("GITHUB_HEAD_REF") or environment["GITHUB_REF_NAME"]
-    elif "CI_PROJECT_URL" in environment:
-        address = environment["CI_PROJECT_URL"]
-        branch = environment.get("CI_COMMIT_BRANCH") or environment["CI_DEFAULT_BRANCH"]
-    else:
-        address = web_address(_git(folder, "remote", "get-url", "origin"))
-        branch = _git(folder, "branch", "--show-current") or "HEAD"
+    return _of_github(environment) or _of_gitlab(environment) or _of_git(folder)
+
+
+def _of_github(environment: Mapping[str, str]) -> Repository | None:
+    name = environment.get("GITHUB_REPOSITORY")
+    # On a pull request the ref is a merge that no branch has.
+    branch = environment.get("GITHUB_HEAD_REF") or environment.get("GITHUB_REF_NAME")
+    host = environment.get("GITHUB_SERVER_URL") or "https://github.com"
+    return Repository(f"{host}/{name}", branch) if name and branch else None
+
+
+def _of_gitlab(environment: Mapping[str, str]) -> Repository | None:
+    names = ("MERGE_REQUEST_SOURCE_BRANCH_NAME", "COMMIT_BRANCH", "DEFAULT_BRANCH")
+    branches = [environment.get(f"CI_{name}") for name in names]
+    address, branch = (
+        environment.get("CI_PROJECT_URL"),
+        next(filter(None, branches), ""),
+    )
+    return Repository(address, branch) if address and branch else None
+
+
+def _of_git(folder: Path) -> Repository | None:
+    address = web_address(_git(folder, "remote", "get-url", "origin"))
+    branch = _git(folder, "branch", "--show-current") or "HEAD"
     return Repository(address, branch) if address else None
 
 
@@ -49,7 +67,10 @@ def web_address(remote: str) -> str:
     )
     if not match:
         return ""
-    host, path = match[1] or match[2], match[3]
+    host, path = (
+        (match[1] or match[2]).lower().removeprefix("ssh."),
+        match[3].strip("/"),
+    )
     is_public = "." in host and not re.fullmatch(r"[\d.]+", host)
     return f"https://{host}/{path}" if is_public and "/" in path else ""
 

@@ -18,12 +18,14 @@ from pathlib import Path
 
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
+from sphinx.errors import ExtensionError
 
 from tools.requirements import closure, listed
 
 ROOT = Path(__file__).parent.parent
 KEY = "rests_on"  # in a page's metadata and, for the cache, in a notebook's kernelspec
 DYNAMIC = {"__import__", "eval", "exec", "importlib", "pkgutil", "runpy", "subprocess"}
+DYNAMIC |= {"get_ipython", "os.system", "os.popen"}
 WHOLE = {"lib", "lib.*"}  # `import lib`, `from lib import *`
 
 
@@ -69,6 +71,9 @@ class Library:
         except (SyntaxError, ImportError):  # a magic, or nothing that Python can import
             return set(self.files)
         names = {node.id for node in nodes if isinstance(node, ast.Name)}
+        names |= {
+            ast.unparse(node) for node in nodes if isinstance(node, ast.Attribute)
+        }
         imported = set(_with_parents(imports))
         if imports & WHOLE or (names | imported) & DYNAMIC:
             return set(self.files)
@@ -132,6 +137,15 @@ def rests_on(app: Sphinx, notebook: dict) -> str:
     return library(Path(app.srcdir) / "lib").digest(code)
 
 
+def parsed(text: str, docname: str) -> dict:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise ExtensionError(
+            f"{docname}: no notebook, for it is no JSON: {error}"
+        ) from error
+
+
 def is_notebook(env: BuildEnvironment, docname: str) -> bool:
     return env.doc2path(docname).endswith(".ipynb")
 
@@ -139,7 +153,7 @@ def is_notebook(env: BuildEnvironment, docname: str) -> bool:
 def mark(app: Sphinx, docname: str, source: list[str]) -> None:
     """Put the digest where the cache looks, and where the next build finds it once this page was read."""
     if is_notebook(app.env, docname):
-        notebook = json.loads(source[0])
+        notebook = parsed(source[0], docname)
         digest = rests_on(app, notebook)
         kernel = {"display_name": "Python 3", "name": "python3"}
         notebook["metadata"].setdefault("kernelspec", kernel)[KEY] = digest
@@ -156,7 +170,9 @@ def outgrown(
         docname
         for docname in known - added - changed
         if env.metadata[docname].get(KEY)
-        != rests_on(app, json.loads(Path(env.doc2path(docname)).read_text("utf-8")))
+        != rests_on(
+            app, parsed(Path(env.doc2path(docname)).read_text("utf-8"), docname)
+        )
     ]
 
 

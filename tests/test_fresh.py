@@ -89,6 +89,9 @@ def test_what_code_uses_is_found(folder, code, wanted):
         "__import__('lib.base')",
         "exec('from lib import base')",
         "from . import base",
+        "import os\nos.system('python -m lib.base')",
+        "import os\nos.popen('python -m lib.base').read()",
+        "get_ipython().run_line_magic('run', '../lib/base.py')",
         "from lib import dynamic",
     ],
 )

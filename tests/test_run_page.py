@@ -34,7 +34,7 @@ def live(visit, book):
     """Open a chapter of the live book and press its button."""
 
     def open_page(path=CHAPTER, before=lambda page: None, **options):
-        base, key = book
+        base, key, _ = book
         seen = visit(path + key, base=base, also=jupyter_of(key), **options)
         before(seen.page)
         seen.page.click(".run-page")
@@ -201,6 +201,65 @@ def test_python_is_interrupted_and_started_again(live):
     expect(place.locator(".cell_output")).to_contain_text("False")
 
 
+def test_what_is_run_while_python_starts_again_waits_for_it(live):
+    page = live().page
+    place = cell(page, "import math")
+    place.get_by_role("textbox").fill("print('answered')")
+    for button in ("Restart", "Restart", "Run cell 1"):
+        page.get_by_role("button", name=button, exact=True).click()
+    state(place, "done")
+    expect(place.locator(".cell_output")).to_contain_text("answered")
+
+
+def test_an_error_ends_all_that_waits(live):
+    page = live().page
+    first, place = cell(page, "import math"), cell(page, "def turn(x, y, a)")
+    first.get_by_role("textbox").fill("import time; time.sleep(2); 1 / 0")
+    place.get_by_role("textbox").fill("print('never')")
+    first.get_by_role("button", name="Run cell").click()
+    place.get_by_role("button", name="Run cell").click()
+    state(place, "waiting")
+    state(first, "failed")
+    state(place, "new")
+    expect(place.locator(".cell_output")).not_to_contain_text("never")
+
+
+def test_an_edited_cell_is_copied_line_by_line(live):
+    page = live().page
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    place = cell(page, "import math")
+    place.get_by_role("textbox").fill("q = 1")
+    page.keyboard.press("End")
+    page.keyboard.press("Enter")
+    page.keyboard.type("r = 2")
+    place.hover()
+    place.locator(".cell_input .copybtn").click()
+    assert page.evaluate("navigator.clipboard.readText()") == "q = 1\nr = 2"
+
+
+def test_a_server_that_goes_is_told(html, visit):
+    with live_book(str(html), ports=[0], handler=Quiet) as (base, key, jupyter):
+        seen = visit(CHAPTER + key, base=base, also=jupyter_of(key))
+        seen.page.click(".run-page")
+        words = seen.page.locator(".live-bar [role=status]")
+        expect(words).to_contain_text("ready", timeout=RUN)
+        jupyter.terminate()
+        expect(words).to_contain_text("does not answer", timeout=RUN)
+        place = cell(seen.page, "import math")
+        place.get_by_role("button", name="Run cell").click()
+        state(place, "new")
+        seen.page.get_by_role("button", name="Restart").click()
+        expect(words).to_contain_text("does not answer", timeout=RUN)
+
+
+def test_escape_closes_the_help(visit):
+    page = visit(CHAPTERS[2]).page
+    page.click(".run-page")
+    expect(page.get_by_role("dialog")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_be_hidden()
+
+
 def test_two_visits_do_not_share_a_kernel(live):
     for _ in range(2):
         page = live().page
@@ -243,8 +302,8 @@ def test_without_a_server_the_button_says_how_to_start_one(visit):
     seen.page.on("request", lambda request: loaded.append(request.url))
     seen.page.click(".run-page")
     dialog = seen.page.get_by_role("dialog", name="Run this page")
-    expect(dialog).to_contain_text("No Jupyter server answers yet.")
     expect(dialog).to_contain_text("make live")
+    expect(dialog).not_to_contain_text("does not answer")
     assert axe(seen.page).violations_count == 0
     dialog.get_by_role("button", name="Close").click()
     expect(dialog).to_be_hidden()
@@ -252,11 +311,11 @@ def test_without_a_server_the_button_says_how_to_start_one(visit):
 
 
 def test_a_server_that_has_ended_is_found_out(visit, book):
-    base, key = book
+    base, key, _ = book
     gone = re.sub(r"token=.*", "token=of-another-run", key)
     page = visit(CHAPTER + gone, base=base, also=jupyter_of(key)).page
     page.click(".run-page")
-    expect(page.get_by_role("dialog")).to_contain_text("No Jupyter server answers yet.")
+    expect(page.get_by_role("dialog")).to_contain_text("does not answer")
 
 
 @pytest.mark.parametrize("name", LISTED)
@@ -279,12 +338,12 @@ def test_page_and_notebook_have_the_same_cells(html, name):
     ],
 )
 def test_a_link_brings_no_server_of_its_own(visit, book, made_up):
-    base, _ = book
+    base, *_ = book
     seen = visit(CHAPTER + made_up, base=base)
     asked_for = []
     seen.page.on("request", lambda request: asked_for.append(request.url))
     seen.page.click(".run-page")
-    expect(seen.page.get_by_role("dialog")).to_contain_text("No Jupyter server")
+    expect(seen.page.get_by_role("dialog")).to_contain_text("make live")
     assert [url for url in asked_for if "favicon" not in url] == seen.elsewhere == []
 
 
@@ -299,7 +358,7 @@ def test_a_published_page_talks_to_no_server(browser, html, book):
     page.route("http://book.test/**", answer)
     page.goto("http://book.test/" + CHAPTER + book[1])
     page.click(".run-page")
-    expect(page.get_by_role("dialog")).to_contain_text("No Jupyter server")
+    expect(page.get_by_role("dialog")).to_contain_text("make live")
     assert page.evaluate("localStorage.getItem('book:jupyter')") is None
     assert page.url == "http://book.test/" + CHAPTER
     page.close()
@@ -315,7 +374,7 @@ def asked(address: str, **headers: str):
 
 
 def test_the_token_leaves_the_address(visit, book):
-    base, key = book
+    base, key, _ = book
     page = visit(CHAPTER + key, base=base, also=jupyter_of(key)).page
     assert page.url == base + CHAPTER
 
@@ -329,7 +388,7 @@ def test_without_the_token_nothing_runs(book):
 
 
 def test_a_page_of_another_origin_gets_no_answer(book):
-    base, key = book
+    base, key, _ = book
     address = f"{jupyter_of(key)}/api/status?token={token_of(key)}"
     named = "Access-Control-Allow-Origin"
     assert asked(address, Origin=base.rstrip("/")).headers[named] == base.rstrip("/")
@@ -369,7 +428,8 @@ def test_a_server_that_cannot_start_says_why():
             pass
 
 
-def test_the_command_serves_until_it_is_interrupted(html):
+@pytest.mark.parametrize("reason", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_the_command_serves_until_it_is_ended(html, reason):
     command = [sys.executable, "-m", "tools.live", str(html)]
     process = subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.PIPE, text=True, stderr=subprocess.STDOUT
@@ -386,7 +446,7 @@ def test_the_command_serves_until_it_is_interrupted(html):
         inside = psutil.Process(process.pid).children(recursive=True)
         assert inside
     finally:
-        process.send_signal(signal.SIGINT)
+        process.send_signal(reason)
         rest = process.communicate(timeout=60)[0]
     assert process.returncode == 0 and "Traceback" not in rest
     assert not any(child.is_running() for child in inside)

@@ -17,7 +17,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
 from tools.serve import Handler, server
 
@@ -30,13 +30,21 @@ class JupyterError(Exception):
     """The Jupyter server did not start."""
 
 
+class LiveBook(NamedTuple):
+    """The book's address, what to put behind a page's address so that the page can run its cells, and the server."""
+
+    address: str
+    key: str
+    jupyter: subprocess.Popen
+
+
 @contextlib.contextmanager
 def live_book(
     folder: str | Path,
     ports: Sequence[int] = range(8000, 8100),
     handler: type[Handler] = Handler,
-) -> Iterator[tuple[str, str]]:
-    """The book's address, and what to put behind a page's address so that the page can run its cells.
+) -> Iterator[LiveBook]:
+    """A live book until the end of the `with` block.
 
     Raises ValueError when the folder has no pages, JupyterError when there is no Jupyter server.
     """
@@ -44,16 +52,19 @@ def live_book(
     sources = [f"http://{jupyter}", f"ws://{jupyter}"]
     with server(folder, ports, handler, connect=sources) as book:
         address = f"http://127.0.0.1:{book.server_port}/"
-        with jupyter_server(jupyter, token, allowed_origin=address.rstrip("/")):
+        with jupyter_server(jupyter, token, address.rstrip("/")) as process:
             threading.Thread(target=book.serve_forever, daemon=True).start()
             try:
-                yield address, f"#jupyter={jupyter.split(':')[1]}&token={token}"
+                key = f"#jupyter={jupyter.split(':')[1]}&token={token}"
+                yield LiveBook(address, key, process)
             finally:
                 book.shutdown()
 
 
 @contextlib.contextmanager
-def jupyter_server(address: str, token: str, allowed_origin: str) -> Iterator[None]:
+def jupyter_server(
+    address: str, token: str, allowed_origin: str
+) -> Iterator[subprocess.Popen]:
     """A Jupyter server for the chapters that answers pages of one origin with the token, and its end."""
     host, port = address.split(":")
     options = {
@@ -65,6 +76,7 @@ def jupyter_server(address: str, token: str, allowed_origin: str) -> Iterator[No
         "ServerApp.allow_root": True,  # who started this may run code anyway
         "ServerApp.terminals_enabled": False,
         "MappingKernelManager.cull_idle_timeout": IDLE,
+        "MappingKernelManager.cull_busy": True,  # connected ones are spared
         "MappingKernelManager.cull_interval": IDLE // 10,
     }
     command = [sys.executable, "-m", "jupyter_server", "--no-browser"]
@@ -77,7 +89,7 @@ def jupyter_server(address: str, token: str, allowed_origin: str) -> Iterator[No
     log = Log(process)
     try:
         wait_for(f"http://{address}/api/status?token={token}", process, log)
-        yield
+        yield process
     finally:
         process.terminate()
         process.wait(PATIENCE)
@@ -132,12 +144,14 @@ if __name__ == "__main__":
             "usage: python -m tools.live FOLDER, a folder that exists: build the book first"
         )
     folder = Path(sys.argv[1])
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # ends the Jupyter server too
+    for reason in (signal.SIGTERM, signal.SIGHUP):  # end the Jupyter server too
+        signal.signal(reason, lambda *_: sys.exit())
     try:
-        with live_book(str(folder)) as (address, key):
-            print(f"The book is at {address}{first_page(folder)}{key}")
+        with live_book(folder) as book:
+            print(f"The book is at {book.address}{first_page(folder)}{book.key}")
             print('"Run this page" runs its cells here, until Ctrl+C.', flush=True)
-            threading.Event().wait()
+            book.jupyter.wait()
+            sys.exit("The Jupyter server has ended.")
     except KeyboardInterrupt:
         print()
     except (ValueError, JupyterError) as error:

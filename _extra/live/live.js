@@ -114,7 +114,7 @@ class Live {
     return this.line([...above, cell]);
   }
 
-  // One cell after the other; an error ends the line, as in a notebook.
+  // One cell after the other; an error ends all that waits, as in a notebook.
   line(cells) {
     const { turn } = this;
     cells.forEach((cell) => cell.show("waiting"));
@@ -128,17 +128,26 @@ class Live {
         if (turn !== this.turn) return cell.forget();
         cell.show(state);
         this.bar.say(`Cell ${cell.number} ${cell.outcome}.`);
-        if (state === "failed") cell.place.scrollIntoView({ block: "nearest" });
-        if (state === "failed") return cells.forEach((rest) => rest.show("new"));
+        if (state === "failed") return this.stopAt(cell);
       }
     });
     return this.queue;
   }
 
+  stopAt(cell) {
+    this.turn += 1;
+    this.cells.filter(({ state }) => state === "waiting").forEach((rest) => rest.show("new"));
+    cell.place.scrollIntoView({ block: "nearest" });
+  }
+
+  // What is run meanwhile waits for it.
   async restart() {
+    if (this.restarts) return;
     this.end("Python is starting again.");
     this.restarts = true; // its connection goes, and comes back
-    await this.session.restart().finally(() => (this.restarts = false));
+    const started = this.session.restart().then(() => answer(this.session.kernel));
+    this.queue = started.catch(() => {});
+    await started.finally(() => (this.restarts = false));
     this.bar.say("Python has started again. What the cells show is from before.");
   }
 
@@ -184,7 +193,7 @@ class Cell {
     makeEditable(this.editor);
     this.editor.addEventListener("keydown", (event) => this.onKey(event, run));
     this.editor.addEventListener("input", () => this.show("new"));
-    this.editor.addEventListener("blur", () => this.colour());
+    this.editor.addEventListener("blur", () => this.tidy());
     this.original = this.coloured = this.source;
     const button = newButton(`${this.number} ▶`, `Run cell ${this.number}`, run);
     button.className = "run-cell";
@@ -193,7 +202,7 @@ class Cell {
   }
 
   onKey(event, run) {
-    if (event.key !== "Enter") return;
+    if (event.key !== "Enter" || event.isComposing) return;
     event.preventDefault();
     if (event.shiftKey || event.ctrlKey || event.metaKey) return run();
     const line = textBeforeCaret(this.editor).split("\n").at(-1);
@@ -202,7 +211,7 @@ class Cell {
   }
 
   get source() {
-    return this.editor ? textOf(this.editor).replace(/\n$/, "") : this.cell.source;
+    return this.editor ? textOf(this.editor).replace(/\n+$/, "") : this.cell.source;
   }
 
   get wasChanged() {
@@ -239,7 +248,9 @@ class Cell {
     this.show("new");
   }
 
-  async colour() {
+  // Browsers write some new lines as elements, which who copies the text does not see; and new code has no colours.
+  async tidy() {
+    this.editor.querySelectorAll("br").forEach((line) => line.replaceWith("\n"));
     const { source } = this;
     if (source === this.coloured) return;
     const html = await highlighted(source, this.kernel);

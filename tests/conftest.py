@@ -33,7 +33,7 @@ BROWSER_OPTIONS = [
 # Files that take long come first, so that no process is left with one at the end; while the first
 # of them waits for the book to be built, those after it need no book.
 LONG = [
-    *("test_site", "test_tools", "test_launch", "test_mutations", "test_lighthouse"),
+    *("test_site", "test_tools", "test_launch", "test_mutations"),
     *("test_run_page", "test_fresh", "test_train", "test_code_check", "09_lab"),
     *("test_contributing", "test_exercise_page", "test_accessibility"),
     *("test_explorer_page", "test_themes", "test_lab"),

@@ -4,6 +4,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.chapters import CHAPTERS
+from tests.conftest import SETTLED
 
 LEAST_CONTRAST = 4.5  # WCAG 2.2, level AA, text of normal size
 
@@ -43,6 +44,7 @@ def test_words_have_contrast_by_day_by_night_and_on_paper(visit, path):
 
     def assert_readable(theme: str, places: str = ".bd-article") -> None:
         expect(page.locator("html")).to_have_attribute("data-theme", theme)
+        page.evaluate(SETTLED)
         texts = page.evaluate(CONTRASTS, places)
         assert len(texts) > 20
         assert [text for text in texts if text[0] < LEAST_CONTRAST] == []

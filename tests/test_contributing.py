@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 
@@ -10,6 +9,7 @@ import pytest
 import yaml
 
 from tests.chapters import ROOT
+from tests.environments import clone
 
 NOTES = (ROOT / "CONTRIBUTING.md").read_text()
 EXAMPLES = re.findall(r"(?s)```python\n(.*?)```", NOTES)
@@ -34,10 +34,7 @@ def run(*command, folder):
 def copy(tmp_path_factory):
     """The project in another folder, where a chapter can be added."""
     folder = tmp_path_factory.mktemp("copy") / "book"
-    left = shutil.ignore_patterns(
-        ".git", ".venv*", "_build", "__pycache__", ".*_cache", "node_modules"
-    )
-    shutil.copytree(ROOT, folder, ignore=left)
+    clone(folder)
     return folder
 
 

@@ -68,6 +68,13 @@ def state(place, wanted: str) -> None:
     expect(place).to_have_attribute("data-state", wanted, timeout=RUN)
 
 
+def run(place, code: str = "") -> None:
+    """Press the cell's button, with other code in it when some is given."""
+    if code:
+        place.get_by_role("textbox").fill(code)
+    place.get_by_role("button", name="Run cell").click()
+
+
 # The reader's path
 
 
@@ -96,7 +103,7 @@ def test_the_changed_code_gets_its_colours_back(live):
     box = place.get_by_role("textbox")
     box.fill("for i in range(3):\n    print('again', i)")
     expect(box.locator("span.k")).to_have_count(0)
-    place.get_by_role("button", name="Run cell").click()
+    run(place)
     state(place, "done")
     expect(place.locator(".cell_output")).to_have_text(re.compile("again 2"))
     expect(box.locator("span.k").first).to_have_text("for")
@@ -125,7 +132,7 @@ def test_all_cells_run_and_give_what_the_book_shows(live):
 def test_an_explorer_answers_from_the_kernel(live):
     page = live().page
     place = cell(page, "explorers.rotated_pair(q, k)")
-    place.get_by_role("button", name="Run cell").click()
+    run(place)
     state(place, "done")
     handle = place.locator(".cell_output [role=slider], .cell_output .noUi-handle")
     sentence = place.locator(".cell_output p[aria-live]")
@@ -152,7 +159,7 @@ def test_an_error_is_shown_and_ends_the_line(live):
     page = live().page
     first, place = cell(page, "import math"), cell(page, "def turn(x, y, a)")
     first.get_by_role("textbox").fill("nothing_of_this_name")
-    place.get_by_role("button", name="Run cell").click()
+    run(place)
     state(first, "failed")
     expect(first.locator(".cell_output")).to_contain_text("NameError")
     state(place, "new")
@@ -169,8 +176,7 @@ def test_an_error_that_the_chapter_expects_ends_nothing(live):
     page = live(before=lambda page: page.route("**/_sources/**", tagged)).page
     first, below = page.locator("div.cell").nth(0), page.locator("div.cell").nth(1)
     first.get_by_role("textbox").fill("1 / 0")
-    below.get_by_role("textbox").fill("print('still here')")
-    below.get_by_role("button", name="Run cell").click()
+    run(below, "print('still here')")
     state(below, "done")
     expect(first.locator(".cell_output")).to_contain_text("ZeroDivisionError")
     expect(below.locator(".cell_output")).to_contain_text("still here")
@@ -179,24 +185,21 @@ def test_an_error_that_the_chapter_expects_ends_nothing(live):
 def test_python_is_interrupted_and_started_again(live):
     page = live().page
     place, below = cell(page, "import math"), cell(page, "def turn(x, y, a)")
-    place.get_by_role("textbox").fill("import time\ntime.sleep(600)")
-    place.get_by_role("button", name="Run cell").click()
-    below.get_by_role("button", name="Run cell").click()
+    run(place, "import time\ntime.sleep(600)")
+    run(below)
     state(place, "running")
     page.wait_for_timeout(500)  # an interrupt before the cell has begun is lost
     page.get_by_role("button", name="Interrupt").click()
     state(place, "failed")
     expect(place.locator(".cell_output")).to_contain_text("KeyboardInterrupt")
 
-    place.get_by_role("textbox").fill("kept = 1; import time; time.sleep(600)")
-    place.get_by_role("button", name="Run cell").click()
+    run(place, "kept = 1; import time; time.sleep(600)")
     state(place, "running")
     page.get_by_role("button", name="Restart").click()
     words = page.locator(".live-bar [role=status]")
     expect(words).to_contain_text("started again", timeout=RUN)
     state(place, "new")
-    place.get_by_role("textbox").fill("print('kept' in globals())")
-    place.get_by_role("button", name="Run cell").click()
+    run(place, "print('kept' in globals())")
     state(place, "done")
     expect(place.locator(".cell_output")).to_contain_text("False")
 
@@ -216,8 +219,8 @@ def test_an_error_ends_all_that_waits(live):
     first, place = cell(page, "import math"), cell(page, "def turn(x, y, a)")
     first.get_by_role("textbox").fill("import time; time.sleep(2); 1 / 0")
     place.get_by_role("textbox").fill("print('never')")
-    first.get_by_role("button", name="Run cell").click()
-    place.get_by_role("button", name="Run cell").click()
+    run(first)
+    run(place)
     state(place, "waiting")
     state(first, "failed")
     state(place, "new")
@@ -246,7 +249,7 @@ def test_a_server_that_goes_is_told(html, visit):
         jupyter.terminate()
         expect(words).to_contain_text("does not answer", timeout=RUN)
         place = cell(seen.page, "import math")
-        place.get_by_role("button", name="Run cell").click()
+        run(place)
         state(place, "new")
         seen.page.get_by_role("button", name="Restart").click()
         expect(words).to_contain_text("does not answer", timeout=RUN)
@@ -264,8 +267,7 @@ def test_two_visits_do_not_share_a_kernel(live):
     for _ in range(2):
         page = live().page
         place = cell(page, "import math")
-        place.get_by_role("textbox").fill("print('mine' in globals())\nmine = 1")
-        place.get_by_role("button", name="Run cell").click()
+        run(place, "print('mine' in globals())\nmine = 1")
         state(place, "done")
         expect(place.locator(".cell_output")).to_contain_text("False")
 
@@ -273,7 +275,7 @@ def test_two_visits_do_not_share_a_kernel(live):
 def test_a_live_page_has_no_barrier_by_day_or_night(live):
     page = live().page
     place = cell(page, "explorers.rotated_pair(q, k)")
-    place.get_by_role("button", name="Run cell").click()
+    run(place)
     state(place, "done")
     for theme in ("light", "dark"):
         page.emulate_media(color_scheme=theme, reduced_motion="reduce")
@@ -288,7 +290,7 @@ def test_a_live_page_fits_a_phone(live):
     page = live(width=PHONE).page
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE
     place = cell(page, "import math")
-    place.get_by_role("button", name="Run cell").click()
+    run(place)
     state(place, "done")
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE
 
@@ -420,10 +422,10 @@ def test_a_server_that_cannot_start_says_why():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        port = taken.getsockname()[1]
         with (
             pytest.raises(JupyterError, match="in use"),
-            jupyter_server(address, "token", "http://127.0.0.1:1"),
+            jupyter_server(port, "token", "http://127.0.0.1:1"),
         ):
             pass
 

@@ -9,9 +9,8 @@ import sys
 from pathlib import Path
 
 from lib.files import write_atomically
-from tools.repository import ROOT, repository
+from tools.repository import CHAPTERS, ROOT, repository
 
-CHAPTERS = ROOT / "chapters"
 SET_UP = """# Colab has this notebook alone. This fetches what it shares with the book's other chapters.
 %pip install --quiet "git+{address}@{commit}\""""
 

@@ -19,9 +19,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from tools.serve import Handler, server
+from tools.repository import CHAPTERS
+from tools.serve import Handler, folder_named, server
 
-CHAPTERS = Path(__file__).parent.parent / "chapters"
 IDLE = 600  # seconds until a kernel whose page was closed is ended
 PATIENCE = 60  # seconds for the Jupyter server to start
 
@@ -48,14 +48,14 @@ def live_book(
 
     Raises ValueError when the folder has no pages, JupyterError when there is no Jupyter server.
     """
-    jupyter, token = f"127.0.0.1:{free_port()}", secrets.token_urlsafe(32)
-    sources = [f"http://{jupyter}", f"ws://{jupyter}"]
+    port, token = free_port(), secrets.token_urlsafe(32)
+    sources = [f"{scheme}://127.0.0.1:{port}" for scheme in ("http", "ws")]
     with server(folder, ports, handler, connect=sources) as book:
         address = f"http://127.0.0.1:{book.server_port}/"
-        with jupyter_server(jupyter, token, address.rstrip("/")) as process:
+        with jupyter_server(port, token, address.rstrip("/")) as process:
             threading.Thread(target=book.serve_forever, daemon=True).start()
             try:
-                key = f"#jupyter={jupyter.split(':')[1]}&token={token}"
+                key = f"#jupyter={port}&token={token}"
                 yield LiveBook(address, key, process)
             finally:
                 book.shutdown()
@@ -63,12 +63,11 @@ def live_book(
 
 @contextlib.contextmanager
 def jupyter_server(
-    address: str, token: str, allowed_origin: str
+    port: int, token: str, allowed_origin: str
 ) -> Iterator[subprocess.Popen]:
     """A Jupyter server for the chapters that answers pages of one origin with the token, and its end."""
-    host, port = address.split(":")
     options = {
-        "ServerApp.ip": host,
+        "ServerApp.ip": "127.0.0.1",
         "ServerApp.port": port,
         "ServerApp.port_retries": 0,
         "ServerApp.root_dir": CHAPTERS,
@@ -88,7 +87,7 @@ def jupyter_server(
     )
     log = Log(process)
     try:
-        wait_for(f"http://{address}/api/status?token={token}", process, log)
+        wait_for(f"http://127.0.0.1:{port}/api/status?token={token}", process, log)
         yield process
     finally:
         process.terminate()
@@ -139,11 +138,7 @@ def first_page(folder: Path) -> str:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2 or not Path(sys.argv[1]).is_dir():
-        sys.exit(
-            "usage: python -m tools.live FOLDER, a folder that exists: build the book first"
-        )
-    folder = Path(sys.argv[1])
+    folder = folder_named("tools.live")
     for reason in (signal.SIGTERM, signal.SIGHUP):  # end the Jupyter server too
         signal.signal(reason, lambda *_: sys.exit())
     try:

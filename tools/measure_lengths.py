@@ -382,10 +382,8 @@ def attention(model: Decoder) -> list:
 
 def table_rows(model: Decoder) -> list[list[float]]:
     """The first TRAINED rows of a learned table."""
-    return [
-        rounded(row, 4)
-        for row in model.state_dict()["positions.weight"][:TRAINED].tolist()
-    ]
+    table = model.get_parameter("positions.weight")
+    return [rounded(row, 4) for row in table[:TRAINED].tolist()]
 
 
 # --- Numbers for the file -------------------------------------------------------------

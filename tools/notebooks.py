@@ -16,8 +16,8 @@ from nbclient.exceptions import CellExecutionError
 
 from lib.files import write_atomically
 from lib.outputs import WIDGET_VIEW
+from tools.repository import CHAPTERS
 
-CHAPTERS = Path(__file__).parent.parent / "chapters"
 METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},

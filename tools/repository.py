@@ -9,6 +9,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 ROOT = Path(__file__).parent.parent
+CHAPTERS = ROOT / "chapters"
 
 
 class Repository(NamedTuple):

@@ -84,13 +84,18 @@ def server(
     )
 
 
-if __name__ == "__main__":
+def folder_named(command: str) -> Path:
+    """The folder that a command's one argument names; without it, says how the command is used and ends it."""
     if len(sys.argv) != 2 or not Path(sys.argv[1]).is_dir():
         sys.exit(
-            "usage: python -m tools.serve FOLDER, a folder that exists: build the book first"
+            f"usage: python -m {command} FOLDER, a folder that exists: build the book first"
         )
+    return Path(sys.argv[1])
+
+
+if __name__ == "__main__":
     try:
-        book = server(sys.argv[1])
+        book = server(folder_named("tools.serve"))
     except ValueError as error:
         sys.exit(str(error))
     with book:

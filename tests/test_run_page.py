@@ -258,7 +258,7 @@ def test_a_server_that_goes_is_told(html, visit):
 def test_escape_closes_the_help(visit):
     page = visit(CHAPTERS[2]).page
     page.click(".run-page")
-    expect(page.get_by_role("dialog")).to_be_visible()
+    page.get_by_role("dialog").locator("pre").click()  # the focus leaves the button
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_be_hidden()
 

@@ -17,7 +17,7 @@ FRESH_PAGE := _build/.fresh-page
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help book site serve live test benchmark notebooks lab browser node clean
+.PHONY: help book site serve live test ready-to-test benchmark notebooks lab browser node clean
 .DEFAULT_GOAL := help
 
 help:  ## list these commands
@@ -79,25 +79,30 @@ serve: site  ## build the book and serve it on this machine
 live: site  ## serve the book with a Jupyter server beside it: its pages run their cells
 	@"$(BIN)"/python -m tools.live $(HTML)
 
-test: $(READY_TEST) browser $(READY_LIGHTHOUSE)  ## run every test; sets up what it needs, a browser too
-	@OMP_NUM_THREADS=1 "$(BIN)"/python -m pytest --ignore=tests/test_lighthouse.py
-	@"$(BIN)"/python -m pytest -n 0 tests/test_lighthouse.py  # alone: other work makes a page slow
+test:  ## run every test; sets up what it needs, a browser too
+	@$(MAKE) --no-print-directory -j2 ready-to-test  # two at a time: packages, and what is not of Python
+	@OMP_NUM_THREADS=1 "$(BIN)"/python -m pytest
+
+ready-to-test: $(READY_TEST) browser $(READY_LIGHTHOUSE)
 
 benchmark: $(READY_BENCHMARK)  ## measure the rotation beside other libraries' and store the result
 	@"$(BIN)"/python -m tools.benchmark_rotation
 	@"$(BIN)"/python -m tools.notebooks chapters/12_precision.ipynb
 
+# The names are those of tests/conftest.py. The first is Chromium without windows, and much faster.
+BROWSERS := chromium-headless-shell chrome-headless-shell chromium chromium-browser google-chrome
 browser:
-	@for name in chromium chromium-browser google-chrome; do command -v $$name >/dev/null && exit; done; { \
+	@for name in $(BROWSERS); do command -v $$name >/dev/null && exit; done; { \
 	  echo "Installing Chromium, in which the tests read the book ..."; \
 	  SUDO=; [ "$$(id -u)" = 0 ] || SUDO=sudo; \
-	  $$SUDO apt-get update -qq && $$SUDO apt-get install -qq -y chromium >/dev/null; } || { \
+	  $$SUDO apt-get update -qq && { $$SUDO apt-get install -qq -y chromium-headless-shell >/dev/null 2>&1 || \
+	  $$SUDO apt-get install -qq -y chromium >/dev/null; }; } || { \
 	  echo "The tests read the book in a browser. Install Chromium or Google Chrome and run this again."; exit 1; }
 
 # Lighthouse runs in Node.js: 18.16 or newer.
 NODE_IS_THERE := node -e 'const [a, b] = process.versions.node.split("."); process.exit(a > 18 || (a == 18 && b >= 16) ? 0 : 1)' \
   2>/dev/null && command -v npm >/dev/null
-node:
+node: | browser
 	@$(NODE_IS_THERE) && exit; { \
 	  echo "Installing Node.js, in which Lighthouse measures the pages ..."; \
 	  SUDO=; [ "$$(id -u)" = 0 ] || SUDO=sudo; \

@@ -33,10 +33,11 @@ BROWSER_OPTIONS = [
 # Files that take long come first, so that no process is left with one at the end; while the first
 # of them waits for the book to be built, those after it need no book.
 LONG = [
-    *("test_site", "test_tools", "test_launch", "test_mutations"),
-    *("test_run_page", "test_fresh", "test_train", "test_code_check", "09_lab"),
-    *("test_contributing", "test_exercise_page", "test_accessibility"),
+    *("test_site", "test_tools", "test_mutations", "test_fresh", "test_train"),
+    *("test_code_check", "test_contributing", "test_launch", "09_lab"),
+    *("test_run_page", "test_exercise_page", "test_accessibility"),
     *("test_explorer_page", "test_themes", "test_lab"),
+    "test_lighthouse",  # beside files without a browser, which take one core: more would slow the pages that it times
 ]
 
 
@@ -83,7 +84,8 @@ class Quiet(Handler):
 def served(folder: Path) -> Iterator[str]:
     """The address of a server of this folder, as `make serve` would have it: http://127.0.0.1:PORT/"""
     with server(folder, ports=[0], handler=Quiet) as book:
-        threading.Thread(target=book.serve_forever, daemon=True).start()
+        often = {"poll_interval": 0.02}  # looks whether it shall end
+        threading.Thread(target=book.serve_forever, kwargs=often, daemon=True).start()
         yield f"http://127.0.0.1:{book.server_port}/"
         book.shutdown()
 
@@ -95,10 +97,16 @@ def address(html):
         yield where
 
 
+# Chromium without windows comes first: a fresh profile and its page cost a third of what they cost in the whole one.
+BROWSERS = [
+    *("chromium-headless-shell", "chrome-headless-shell"),
+    *("chromium", "chromium-browser", "google-chrome"),
+]
+
+
 def browser_path() -> str:
     """Where this machine's Chromium or Chrome is."""
-    names = ["chromium", "chromium-browser", "google-chrome"]
-    path = next(filter(None, map(shutil.which, names)), None)
+    path = next(filter(None, map(shutil.which, BROWSERS)), None)
     assert path, (
         "no browser found: `make test` installs one, or install Chromium or Google Chrome"
     )

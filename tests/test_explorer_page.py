@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.chapters import ROOT, rotated_pair_notebook
-from tests.conftest import DESK, PHONE, axe
+from tests.conftest import DESK, PHONE
 from tests.packed import unpack
 
 # Where the course has an explorer: its id, and its page.
@@ -248,14 +248,6 @@ def test_its_colours_are_the_theme_s(explorer):
         labels = explorer("a-rotated-pair", theme=theme).figure.locator("svg text")
         found.append(labels.get_by_text("query q").evaluate(colour))
     assert found == ["rgb(0, 104, 168)", "rgb(86, 180, 233)"]
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("name", EXPLORERS)
-def test_axe_finds_no_fault(explorer, name, theme):
-    page = explorer(name, theme=theme).page
-    result = axe(page, f"figure#{name}")
-    assert result.violations_count == 0, result.generate_report()
 
 
 def test_without_javascript_the_first_frame_and_its_sentence_stand(visit):

@@ -13,7 +13,7 @@ import pytest
 import yaml
 from book_launch import launch_links
 
-from tests.chapters import CHAPTERS, NAMES, PATHS, ROOT, code_cells
+from tests.chapters import NAMES, PATHS, ROOT, code_cells
 from tests.environments import (
     PROJECT,
     WITHOUT_NETWORK,
@@ -124,13 +124,6 @@ def test_git_names_the_repository(tmp_path, monkeypatch):
 
 
 # The links
-
-
-def test_a_book_without_an_address_names_none(html):
-    pages = "".join((html / path).read_text("utf-8") for path in CHAPTERS)
-    known = repository()
-    assert ("mybinder.org/v2" in pages) == bool(known)
-    assert ("run-elsewhere" in pages) == bool(known)
 
 
 @pytest.fixture(scope="module")

@@ -273,8 +273,8 @@ def test_two_visits_do_not_share_a_kernel(live):
 
 
 def test_a_live_page_has_no_barrier_by_day_or_night(live):
-    page = live().page
-    place = cell(page, "explorers.rotated_pair(q, k)")
+    page = live("chapters/03_offset_test.html").page
+    place = cell(page, "explorers.offset_test(P, d_head)")
     run(place)
     state(place, "done")
     for theme in ("light", "dark"):
@@ -299,7 +299,7 @@ def test_a_live_page_fits_a_phone(live):
 
 
 def test_without_a_server_the_button_says_how_to_start_one(visit):
-    seen = visit(CHAPTERS[2])
+    seen = visit(CHAPTERS[3])
     loaded = []
     seen.page.on("request", lambda request: loaded.append(request.url))
     seen.page.click(".run-page")

@@ -14,6 +14,7 @@ from playwright.sync_api import expect
 from tests.chapters import CHAPTERS, PAGES, ROOT
 from tests.conftest import DESK, PHONE, served
 from tools.content_policy import policy
+from tools.repository import repository
 
 MOST_SHIFT = 0.01
 MOST_BYTES = 400_000  # of a first visit, compressed, with theme, fonts and formulas
@@ -267,3 +268,10 @@ def test_no_page_names_a_folder_of_the_machine_that_built_it(html):
         for match in re.findall(folder, file.read_text("utf-8"))
     ]
     assert named == []
+
+
+def test_pages_offer_to_run_elsewhere_when_the_repository_has_an_address(html):
+    pages = "".join((html / path).read_text("utf-8") for path in CHAPTERS)
+    known = repository()
+    assert ("mybinder.org/v2" in pages) == bool(known)
+    assert ("run-elsewhere" in pages) == bool(known)

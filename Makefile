@@ -12,6 +12,8 @@ READY_TEST := $(VENV)/.ready-test
 READY_BENCHMARK := $(VENV)/.ready-benchmark
 LIGHTHOUSE := tests/lighthouse
 READY_LIGHTHOUSE := $(LIGHTHOUSE)/node_modules/.ready
+# Leaves out what has passed and rests on nothing that has changed since; `make test REMEMBER=` leaves out nothing.
+REMEMBER := -p tests.remembered
 # Newer than everything that changes how every page is drawn.
 FRESH_PAGE := _build/.fresh-page
 
@@ -81,7 +83,7 @@ live: site  ## serve the book with a Jupyter server beside it: its pages run the
 
 test:  ## run every test; sets up what it needs, a browser too
 	@$(MAKE) --no-print-directory -j2 ready-to-test  # two at a time: packages, and what is not of Python
-	@OMP_NUM_THREADS=1 "$(BIN)"/python -m pytest
+	@OMP_NUM_THREADS=1 "$(BIN)"/python -m pytest $(REMEMBER)
 
 ready-to-test: $(READY_TEST) browser $(READY_LIGHTHOUSE)
 

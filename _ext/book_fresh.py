@@ -131,10 +131,13 @@ def library(folder: Path) -> Library:
     return Library(folder)
 
 
-def rests_on(app: Sphinx, notebook: dict) -> str:
+def code_of(notebook: dict) -> str:
     cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
-    code = "\n".join("".join(cell["source"]) for cell in cells)
-    return library(Path(app.srcdir) / "lib").digest(code)
+    return "\n".join("".join(cell["source"]) for cell in cells)
+
+
+def rests_on(app: Sphinx, notebook: dict) -> str:
+    return library(Path(app.srcdir) / "lib").digest(code_of(notebook))
 
 
 def parsed(text: str, docname: str) -> dict:

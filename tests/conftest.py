@@ -1,22 +1,14 @@
-"""Shared by tests: the built book, its address on this machine, one browser; and Meta's own code."""
+"""Fixtures that tests share: the built book, its address, one browser; Meta's own code. And their order."""
 
-import fcntl
 import os
 import shutil
-import subprocess
-import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
-from tools.serve import Handler, server
+from tests.book import HTML, build, served
 
-ROOT = Path(__file__).parent.parent
-HTML = ROOT / "_build" / "html"
 DESK, PHONE = 1280, 390  # widths of a screen, in CSS pixels
 # What a browser needs to start as root in a container, and to ask nobody for anything by itself.
 BROWSER_OPTIONS = [
@@ -54,40 +46,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def html() -> Path:
-    """The folder of the built book, built by the Makefile's own recipe with the Python that runs the tests.
-
-    Tests run in several processes: the first to come builds, the others wait and find it done.
-    """
-    command = [
-        "make",
-        "--no-print-directory",
-        "site",
-        "READY=",
-        f"BIN={Path(sys.executable).parent}",
-    ]
-    HTML.parent.mkdir(exist_ok=True)
-    with (HTML.parent / ".being-built").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        build = subprocess.run(command, cwd=ROOT, text=True, capture_output=True)
-    assert build.returncode == 0, (
-        f"the book was not built:\n{build.stdout[-3000:]}\n{build.stderr[-6000:]}"
+    """The folder of the built book."""
+    done = build()
+    assert done.returncode == 0, (
+        f"the book was not built:\n{done.stdout[-3000:]}\n{done.stderr[-6000:]}"
     )
     return HTML
-
-
-class Quiet(Handler):
-    def log_message(self, *_):
-        pass
-
-
-@contextmanager
-def served(folder: Path) -> Iterator[str]:
-    """The address of a server of this folder, as `make serve` would have it: http://127.0.0.1:PORT/"""
-    with server(folder, ports=[0], handler=Quiet) as book:
-        often = {"poll_interval": 0.02}  # looks whether it shall end
-        threading.Thread(target=book.serve_forever, kwargs=often, daemon=True).start()
-        yield f"http://127.0.0.1:{book.server_port}/"
-        book.shutdown()
 
 
 @pytest.fixture(scope="session")
@@ -199,7 +163,7 @@ def visit(browser, address):
         profile.close()
 
 
-# When the theme changes, a button goes from one colour to the other by and by.
+# When the theme changes, a button goes from one colour to the other by and by; what is unfolded appears so.
 SETTLED = (
     "Promise.all(document.getAnimations().map((one) => one.finished)).then(() => true)"
 )
@@ -213,6 +177,11 @@ def axe(page, context=None, **options):
     return Axe().run(
         page, context=context, options={"resultTypes": ["violations"], **options}
     )
+
+
+def only(*rules: str) -> dict:
+    """The option with which axe looks for faults of these kinds alone."""
+    return {"runOnly": {"type": "rule", "values": rules}}
 
 
 @pytest.fixture(scope="session")

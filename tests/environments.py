@@ -10,7 +10,7 @@ from pathlib import Path
 import nbformat
 from nbclient import NotebookClient
 
-from tests.chapters import ROOT
+from tests.book import ROOT, project_files
 from tools.requirements import closure
 
 PROJECT = "where-a-token-stands"
@@ -55,12 +55,9 @@ def run_in(python: Path, notebook: Path, **variables: str) -> nbformat.NotebookN
 
 def clone(folder: Path) -> str:
     """The project as it stands, alone in a git repository of its own; the commit."""
-    ignored = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
-    listed = subprocess.run(ignored, cwd=ROOT, capture_output=True, check=True).stdout
-    for name in filter(None, listed.decode().split("\0")):
-        if (ROOT / name).is_file():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_bytes((ROOT / name).read_bytes())
+    for name in project_files():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes((ROOT / name).read_bytes())
     author = ["-c", "user.name=test", "-c", "user.email=test@localhost"]
     for command in (["init", "-q"], ["add", "-A"], [*author, "commit", "-qm", "all"]):
         subprocess.run(["git", *command], cwd=folder, check=True)

@@ -32,6 +32,8 @@ from lib.code_mistakes import (
 from lib.show import WIDTH
 from tests.chapters import ROOT
 
+pytestmark = pytest.mark.rests_on("lib")
+
 RIGHT, WRONG = [], []  # (exercise, function), (exercise, function, mistakes)
 
 

@@ -27,6 +27,8 @@ from tests.chapters import ROOT
 from tests.packed import unpack
 from tests.refusals import assert_refused
 
+pytestmark = pytest.mark.rests_on("lib")
+
 MOST_KILOBYTES = 40  # gzipped, a whole explorer
 
 

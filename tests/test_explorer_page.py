@@ -14,6 +14,8 @@ from tests.chapters import ROOT, rotated_pair_notebook
 from tests.conftest import DESK, PHONE
 from tests.packed import unpack
 
+pytestmark = pytest.mark.rests_on("lib", "tools")
+
 # Where the course has an explorer: its id, and its page.
 EXPLORERS = {
     "table-lookup": "chapters/01_learned_positions.html",
@@ -274,6 +276,7 @@ def test_on_paper_the_picture_and_its_sentence_stay(explorer):
     assert ink == "rgb(89, 101, 113)", "the light palette"
 
 
+@pytest.mark.rests_on("lib", "tools", "chapters/02_rotary.ipynb")
 @pytest.mark.parametrize(
     "options",
     [

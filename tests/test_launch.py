@@ -169,20 +169,17 @@ def links(dialog: str) -> dict[str, str]:
 
 
 def test_the_links_follow_the_repository(launched):
-    on_github = launched(**GITHUB)
+    on_github = launched(**GITHUB, JUPYTERHUB_URL="https://hub.school.edu")
     assert "git clone https://github.com/teacher/book</code>" in on_github
     assert links(on_github) == {
         "Binder": "https://mybinder.org/v2/gh/teacher/book/main"
         "?urlpath=lab/tree/chapters/02_rotary.ipynb",
         "Colab": "https://colab.research.google.com/github/teacher/book/blob/colab"
         "/chapters/02_rotary.ipynb",
-    }
-    hub = launched(**GITHUB, JUPYTERHUB_URL="https://hub.school.edu")
-    assert links(hub)["JupyterHub"] == (
-        "https://hub.school.edu/hub/user-redirect/git-pull"
+        "JupyterHub": "https://hub.school.edu/hub/user-redirect/git-pull"
         "?repo=https%3A//github.com/teacher/book&branch=main"
-        "&urlpath=lab/tree/book/chapters/02_rotary.ipynb"
-    )
+        "&urlpath=lab/tree/book/chapters/02_rotary.ipynb",
+    }
     elsewhere = launched(**{**GITHUB, "GITHUB_SERVER_URL": "https://git.school.edu"})
     assert set(links(elsewhere)) == {"Binder"}
     assert links(launched()) == {}  # and the pages of the book before keep none

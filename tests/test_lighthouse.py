@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.book import served
 from tests.chapters import PAGES
-from tests.conftest import BROWSER_OPTIONS, browser_path, served
+from tests.conftest import BROWSER_OPTIONS, browser_path
+
+pytestmark = pytest.mark.rests_on("tools", "tests/lighthouse")
 
 HERE = Path(__file__).parent / "lighthouse"
 LEAST = {"performance": 95, "accessibility": 100, "best-practices": 100, "seo": 100}
@@ -90,6 +93,7 @@ def spoilt(html, tmp_path):
     return tmp_path
 
 
+@pytest.mark.rests_on()
 def test_lighthouse_sees_faults_that_are_made(audit, spoilt):
     with served(spoilt) as address:
         found = complaints("page.html", audit(address + "page.html"))

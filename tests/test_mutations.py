@@ -10,6 +10,8 @@ import pytest
 
 from tests.chapters import ROOT, read
 
+pytestmark = pytest.mark.rests_on("lib", "chapters/02_rotary.ipynb")
+
 CHAPTER = "02_rotary"
 MUTATIONS = {
     "sign of the angle": [("torch.polar(one, angle)", "torch.polar(one, -angle)")],

@@ -18,6 +18,8 @@ from lib import plots
 from lib.picture import style
 from tests.refusals import assert_refused
 
+pytestmark = pytest.mark.rests_on("lib")
+
 INV_FREQ = torch.tensor([1.0, 0.1, 0.01, 0.001], dtype=torch.float64)
 OFFSETS = torch.arange(-50, 51)
 Q = torch.tensor(

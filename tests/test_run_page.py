@@ -14,9 +14,12 @@ import psutil
 import pytest
 from playwright.sync_api import expect
 
+from tests.book import Quiet
 from tests.chapters import CHAPTERS, LISTED, ROOT, code_cells
-from tests.conftest import PHONE, SETTLED, Quiet, axe
+from tests.conftest import PHONE, SETTLED, axe
 from tools.live import JupyterError, first_page, jupyter_server, live_book
+
+pytestmark = pytest.mark.rests_on("lib", "tools")
 
 RUN = 60_000  # milliseconds that a cell may take on a busy machine
 CHAPTER = "chapters/02_rotary.html"
@@ -110,6 +113,7 @@ def test_the_changed_code_gets_its_colours_back(live):
     assert box.inner_text() == "for i in range(3):\n    print('again', i)"
 
 
+@pytest.mark.rests_on("lib", "tools", "chapters/02_rotary.ipynb")
 def test_all_cells_run_and_give_what_the_book_shows(live):
     seen = live()
     page = seen.page
@@ -320,6 +324,7 @@ def test_a_server_that_has_ended_is_found_out(visit, book):
     expect(page.get_by_role("dialog")).to_contain_text("does not answer")
 
 
+@pytest.mark.rests_on("lib", "tools", "chapters")
 @pytest.mark.parametrize("name", LISTED)
 def test_page_and_notebook_have_the_same_cells(html, name):
     shown = (html / f"{name}.html").read_text("utf-8")

@@ -11,10 +11,13 @@ import pytest
 from bs4 import BeautifulSoup
 from playwright.sync_api import expect
 
+from tests.book import served
 from tests.chapters import CHAPTERS, PAGES, ROOT
-from tests.conftest import DESK, PHONE, served
+from tests.conftest import DESK, PHONE
 from tools.content_policy import policy
 from tools.repository import repository
+
+pytestmark = pytest.mark.rests_on("tools")
 
 MOST_SHIFT = 0.01
 MOST_BYTES = 400_000  # of a first visit, compressed, with theme, fonts and formulas

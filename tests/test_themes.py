@@ -6,6 +6,8 @@ from playwright.sync_api import expect
 from tests.chapters import CHAPTERS
 from tests.conftest import SETTLED
 
+pytestmark = pytest.mark.rests_on("tools")
+
 LEAST_CONTRAST = 4.5  # WCAG 2.2, level AA, text of normal size
 
 # The contrast of every visible text with what is painted behind it: [ratio, text], worst first.

@@ -17,10 +17,12 @@ import pytest
 import torch
 
 from lib.lengths import STORED, Measured
+from tests.book import served
 from tests.chapters import ROOT
-from tests.conftest import served
 from tools import measure_lengths
 from tools.serve import server
+
+pytestmark = pytest.mark.rests_on("lib", "tools", "README.md")
 
 
 def run(module, *arguments):

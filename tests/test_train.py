@@ -27,6 +27,8 @@ from lib.train import (
 )
 from tests.chapters import ROOT
 
+pytestmark = pytest.mark.rests_on("lib")
+
 TINY = DecoderConfig("rope", max_position=16, d=16, h=2, n_layers=1)
 BUDGET = TrainingConfig(length=16, steps=12, batch=4, warm_up=2, seed=3)
 

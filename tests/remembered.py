@@ -1,0 +1,261 @@
+"""What has passed is not run again until something that it rests on has changed: `pytest -p tests.remembered`.
+
+Everything rests on Python, the installed packages and the browsers, on its own file and the tests' helpers. A chapter's
+cells rest on what they use of lib/, too; a test on lib/ and tools/. But one whose file starts processes or knows where
+the project lies rests on all of it, unless a mark names the files and folders that are enough:
+
+    pytestmark = pytest.mark.rests_on("lib", "tools/serve.py")
+
+Of the built book a test rests on those files that were asked for while it ran, and on all when it is given their
+folder (`html`). A test that opened another file of the project than these is not remembered.
+
+In a CI nothing is remembered, nor where git cannot say which files belong to the project.
+"""
+
+import inspect
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from tests.book import HTML, ROOT, asked, build, digest, project_files
+
+# In pytest's own cache: {test: {"rests_on": digest, "pages": {file of the book: digest}}}
+KEY = "book/passed"
+RESTS_ON = pytest.StashKey[str]()
+SETTINGS = ("pyproject.toml", "requirements.txt", "requirements-dev.txt", "_toc.yml")
+BROWSERS = ("chromium-headless-shell", "chromium", "google-chrome", "node")
+ALL_PAGES = "*"
+WHOLE = ("",)
+# What in a test's file says that it may look at any file of the project.
+FAR_SIGHTED = re.compile(
+    r"\b(?:subprocess|__file__|cwd)\b|\btests\.(?:book|chapters|conftest|environments)\b"
+)
+OTHER_TESTS = re.compile(r"^\s*from tests\.(test_\w+) import", re.M)
+
+opened: set[str] = (
+    set()
+)  # the files that this process has opened since this was last emptied
+
+
+def note_opened(event: str, arguments: tuple) -> None:
+    if event == "open" and isinstance(arguments[0], str):
+        opened.add(arguments[0])
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if os.environ.get("CI"):
+        return
+    try:
+        files = {name: digest(ROOT / name) for name in project_files()}
+    except (OSError, subprocess.CalledProcessError):
+        return
+    sys.addaudithook(note_opened)
+    config.pluginmanager.register(Memory(config, files), "memory of what passed")
+
+
+class Memory:
+    """Leaves out what would pass again, and notes what passes."""
+
+    def __init__(self, config: pytest.Config, files: dict[str, str]):
+        self.config, self.files = config, files
+        self.in_worker = hasattr(config, "workerinput")
+        self.passed = config.cache.get(KEY, {})
+        self.not_passed: set[str] = set()
+        self.left_out = 0
+        self.names_in, self.digest_of = cache(self._names_in), cache(self._digest_of)
+
+    # What a test rests on
+
+    def names(self, item: pytest.Item) -> frozenset[str]:
+        """The project's files that it rests on, by their names."""
+        mark = item.get_closest_marker("rests_on")
+        places = enough_for(item.path) if mark is None else mark.args or WHOLE
+        return self.names_in(item.path, places)
+
+    def _names_in(self, path: Path, places: tuple[str, ...]) -> frozenset[str]:
+        named = {name for name in self.files if is_in(name, places) or is_helper(name)}
+        return frozenset(named | imported_tests(path) | {name_of(path), *SETTINGS})
+
+    def rests_on(self, item: pytest.Item) -> str:
+        """Another text when anything of that has changed, but for the pages."""
+        return self.digest_of(item.path, self.names(item))
+
+    def _digest_of(self, path: Path, names: frozenset[str]) -> str:
+        used = ""
+        if path.suffix == ".ipynb":  # not all of lib/
+            names = frozenset(name for name in names if not is_in(name, ("lib",)))
+            used = used_of_lib(path)
+        parts = [f"{name} {self.files.get(name)}" for name in sorted(names)]
+        return sha256("\n".join([*parts, used, machine()]).encode()).hexdigest()
+
+    def would_pass(self, item: pytest.Item) -> bool:
+        known = self.passed.get(item.nodeid)
+        return bool(
+            known
+            and known["rests_on"] == item.stash[RESTS_ON]
+            and all(page(name) == was for name, was in known["pages"].items())
+        )
+
+    # In the process that runs the tests
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        for item in items:
+            item.stash[RESTS_ON] = self.rests_on(item)
+        again = {item for item in items if not self.would_pass(item)}
+        # A cell needs those before it.
+        chapters = {item.path for item in again if is_chapter(item)}
+        kept = [item for item in items if item in again or item.path in chapters]
+        self.left_out = len(items) - len(kept)
+        items[:] = kept
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self) -> None:
+        asked.clear()
+        opened.clear()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo
+    ) -> None:
+        if call.when == "teardown" and not self.strangers(item):
+            pages = dict(asked)
+            if is_given_the_book(item):
+                pages[ALL_PAGES] = page(ALL_PAGES)
+            found = {"rests_on": item.stash[RESTS_ON], "pages": pages}
+            item.user_properties.append((KEY, found))
+
+    def strangers(self, item: pytest.Item) -> set[str]:
+        """The project's files that it opened and that nobody said it would."""
+        here = str(ROOT) + os.sep
+        paths = {os.path.abspath(path) for path in opened.copy()}
+        names = {path.removeprefix(here) for path in paths if path.startswith(here)}
+        return (names & self.files.keys()) - self.names(item)
+
+    # In the process that began the run
+
+    def pytest_sessionstart(self) -> None:
+        """Without today's pages nobody knows which of them have changed."""
+        asked_before = any(known["pages"] for known in self.passed.values())
+        if asked_before and not self.in_worker:
+            done = build()
+            if done.returncode:
+                pytest.exit(f"the book was not built:\n{done.stdout}{done.stderr}", 1)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.outcome != "passed":
+            self.not_passed.add(report.nodeid)
+        found = dict(report.user_properties).get(KEY)
+        if report.nodeid in self.not_passed:
+            self.passed.pop(report.nodeid, None)
+        elif report.when == "teardown":
+            self.passed.pop(report.nodeid, None)
+            self.passed |= {report.nodeid: found} if found else {}
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node) -> None:
+        """Of xdist: every process has left out the same tests."""
+        self.left_out = getattr(node, "workeroutput", {}).get(KEY, 0)
+
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        if self.in_worker:
+            self.config.workeroutput[KEY] = self.left_out
+            return
+        there = {test: found for test, found in self.passed.items() if is_there(test)}
+        self.config.cache.set(KEY, there)
+        if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and self.left_out:
+            session.exitstatus = pytest.ExitCode.OK
+
+    def pytest_terminal_summary(self, terminalreporter) -> None:
+        if self.left_out:
+            terminalreporter.write_line(
+                f"{self.left_out:,} tests were not run: they have passed, and nothing that they rest on has changed "
+                "(`make test REMEMBER=` runs all)"
+            )
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def is_chapter(item: pytest.Item) -> bool:
+    return item.path.suffix == ".ipynb"
+
+
+def is_helper(name: str) -> bool:
+    return name.startswith("tests/") and not name.startswith("tests/test_")
+
+
+def is_in(name: str, places: tuple[str, ...]) -> bool:
+    """Is it one of these files, or in one of these folders? The empty name is the whole project's."""
+    return any(
+        not place or name == place or name.startswith(f"{place}/") for place in places
+    )
+
+
+def is_given_the_book(item: pytest.Item) -> bool:
+    function = getattr(item, "function", None)
+    return bool(function) and "html" in inspect.signature(function).parameters
+
+
+def is_there(test: str) -> bool:
+    return (ROOT / test.split("::")[0]).exists()
+
+
+@cache
+def page(name: str) -> str:
+    """What a file of the built book holds, or all of them do."""
+    if name != ALL_PAGES:
+        return digest(HTML / name)
+    files = sorted(path for path in HTML.rglob("*") if path.is_file())
+    listed = "\n".join(f"{path.relative_to(HTML)} {digest(path)}" for path in files)
+    return sha256(listed.encode()).hexdigest()
+
+
+@cache
+def enough_for(path: Path) -> tuple[str, ...]:
+    """What a file without a mark rests on."""
+    if path.suffix == ".ipynb":
+        return ("lib",)
+    files = [path, *(ROOT / name for name in imported_tests(path))]
+    texts = "".join(file.read_text("utf-8") for file in files)
+    return WHOLE if FAR_SIGHTED.search(texts) else ("lib", "tools")
+
+
+@cache
+def imported_tests(path: Path) -> frozenset[str]:
+    """Other files of tests from which one of them takes something."""
+    names = OTHER_TESTS.findall(path.read_text("utf-8"))
+    files = {ROOT / "tests" / f"{name}.py" for name in names}
+    return frozenset(map(name_of, files)).union(*map(imported_tests, files))
+
+
+@cache
+def used_of_lib(chapter: Path) -> str:
+    # Not at the top: pytest knows the way to _ext/ only when it has read its settings.
+    from book_fresh import code_of, library
+
+    return library(ROOT / "lib").digest(code_of(json.loads(chapter.read_text("utf-8"))))
+
+
+@cache
+def machine() -> str:
+    """Python, every installed package, the browsers."""
+    installed = Path(sysconfig.get_path("purelib")).glob("*.dist-info")
+    packages = sorted(path.name for path in installed)  # with their versions
+    there = filter(None, map(shutil.which, BROWSERS))
+    versions = [
+        subprocess.run([path, "--version"], capture_output=True, text=True).stdout
+        for path in there
+    ]
+    return "\n".join([sys.version, platform.platform(), *packages, *versions])

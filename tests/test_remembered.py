@@ -1,0 +1,192 @@
+"""What passed is left out while nothing that it rests on has changed, and only then: seen in a copy of the project."""
+
+import os
+import re
+import subprocess
+import sys
+
+import nbformat
+import pytest
+
+from tests.environments import clone
+from tools.notebooks import METADATA
+
+MADE = {
+    "tests/test_near.py": "from lib import used\n\ndef test_near():\n    pass\n",
+    "tests/test_far.py": "from tests.book import ROOT\n\ndef test_far():\n    assert ROOT\n",
+    "tests/test_marked.py": """
+import pytest
+from tests.book import ROOT
+
+pytestmark = pytest.mark.rests_on("docs")
+
+def test_marked():
+    assert (ROOT / "docs" / "word").read_text() != "bad"
+
+def test_stranger():
+    assert (ROOT / "README.md").read_text()
+
+@pytest.mark.rests_on()
+def test_of_all():
+    pass
+""",
+    "docs/word": "good",
+    "lib/__init__.py": "",
+    "lib/used.py": "",
+    "lib/not_used.py": "",
+    "tests/test_book.py": """
+from urllib.request import urlopen
+import pytest
+
+pytestmark = pytest.mark.rests_on("docs")
+
+def test_asked(address):
+    assert b"one" in urlopen(address + "one.html?v=1").read()
+
+def test_given(html):
+    assert html
+""",
+    "pages/one.html": "one",
+    "pages/two.html": "two",
+    "Makefile": "site:\n\tmkdir -p _build/html && cp pages/*.html _build/html/\n",
+}
+NEAR, FAR, MARKED, STRANGER, OF_ALL, ASKED, GIVEN, CELLS = 1, 1, 1, 1, 1, 1, 1, 2
+ALL = NEAR + FAR + MARKED + STRANGER + OF_ALL + ASKED + GIVEN + CELLS
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory):
+    """A copy of the project in which a few tests and a chapter of two cells are the only ones."""
+    folder = tmp_path_factory.mktemp("remembered") / "book"
+    clone(folder)
+    for pattern in ("tests/test_*.py", "chapters/*.ipynb", "lib/*.*"):
+        for path in folder.glob(pattern):
+            path.unlink()
+    for name, text in MADE.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text)
+    write_chapter(folder, "import lib.used", "print(1 + 1)")
+    return folder
+
+
+def write_chapter(folder, *codes):
+    cells = [
+        nbformat.v4.new_code_cell(code, id=f"cell-{n}", execution_count=n + 1)
+        for n, code in enumerate(codes)
+    ]
+    cells[-1].outputs = [nbformat.v4.new_output("stream", name="stdout", text="2\n")]
+    notebook = nbformat.v4.new_notebook(cells=cells, metadata=METADATA)
+    nbformat.write(notebook, folder / "chapters" / "small.ipynb")
+
+
+def counts(folder, *options, plugin=("-p", "tests.remembered"), **variables):
+    """How many tests passed, failed and were left out; and the exit code."""
+    own = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("CI", "BOOK_TESTS") and not name.startswith("PYTEST_")
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *plugin, "-n", "0", *options],
+        cwd=folder,
+        env={**own, "PYTHONPATH": str(folder), **variables},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+    def count(pattern):
+        found = re.search(rf"([\d,]+) {pattern}", done.stdout)
+        return int(found[1]) if found else 0
+
+    return (
+        *(count(word) for word in ("passed", "failed", "tests were not run")),
+        done.returncode,
+    )
+
+
+@pytest.fixture
+def known(copy):
+    """The copy, all of which has passed that can be remembered."""
+    assert counts(copy)[1::2] == (0, 0)
+    return copy
+
+
+@pytest.fixture
+def changed():
+    """Writes another text into a file until the end of the test."""
+    before = {}
+
+    def write(path, text):
+        before.setdefault(path, path.read_text())
+        path.write_text(text)
+
+    yield write
+    for path, text in before.items():
+        path.write_text(text)
+
+
+def test_what_passed_is_left_out_but_for_what_opened_other_files(known):
+    assert counts(known) == (STRANGER, 0, ALL - STRANGER, 0)
+    assert counts(known, "-n", "2") == (STRANGER, 0, ALL - STRANGER, 0)
+    assert counts(known, "tests/test_near.py") == (0, 0, NEAR, 0)
+
+
+def test_everything_is_run_without_being_told_to_and_in_a_ci(known):
+    assert counts(known, plugin=()) == (ALL, 0, 0, 0)
+    assert counts(known, CI="true") == (ALL, 0, 0, 0)
+
+
+def test_a_file_of_lib_that_a_chapter_does_not_use(known, changed):
+    changed(known / "lib" / "not_used.py", "# other")
+    again = NEAR + FAR + STRANGER + OF_ALL
+    assert counts(known) == (again, 0, ALL - again, 0)
+
+
+def test_a_file_of_lib_that_a_chapter_uses(known, changed):
+    changed(known / "lib" / "used.py", "# other")
+    still = MARKED + ASKED + GIVEN
+    assert counts(known) == (ALL - still, 0, still, 0)
+
+
+def test_a_file_that_a_mark_names(known, changed):
+    again = ALL - NEAR - CELLS
+    changed(known / "docs" / "word", "better")
+    assert counts(known) == (again, 0, ALL - again, 0)
+
+
+def test_what_fails_is_run_until_it_passes(known, changed):
+    word = known / "docs" / "word"
+    changed(word, "bad")
+    again = ALL - NEAR - CELLS
+    assert counts(known) == (again - 1, 1, ALL - again, 1)
+    assert counts(known) == (STRANGER, 1, ALL - STRANGER - 1, 1)
+    changed(word, "good")
+    assert counts(known) == (again, 0, ALL - again, 0)
+
+
+def test_a_helper_of_the_tests(known, changed):
+    helper = known / "tests" / "refusals.py"
+    changed(helper, helper.read_text() + "\n# other\n")
+    assert counts(known) == (ALL, 0, 0, 0)
+
+
+def test_all_cells_of_a_chapter_run_when_one_has_changed(known, changed):
+    chapter = known / "chapters" / "small.ipynb"
+    changed(chapter, chapter.read_text().replace("1 + 1", "1 + 2"))
+    others = FAR + STRANGER + OF_ALL
+    assert counts(known) == (1 + others, 1, ALL - CELLS - others, 1)
+    assert counts(known) == (1 + STRANGER, 1, ALL - CELLS - STRANGER, 1)
+
+
+def test_only_what_asked_for_a_page_that_has_changed(known, changed):
+    changed(known / "pages" / "two.html", "other")
+    again = FAR + STRANGER + OF_ALL + GIVEN
+    assert counts(known) == (again, 0, ALL - again, 0)
+    changed(known / "pages" / "one.html", "now one")
+    assert counts(known) == (again + ASKED, 0, ALL - again - ASKED, 0)
+
+
+def test_a_book_that_cannot_be_built_ends_it(known, changed):
+    changed(known / "Makefile", "site:\n\t@echo cell 3 raised; exit 1\n")
+    assert counts(known) == (0, 0, 0, 1)

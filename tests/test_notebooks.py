@@ -7,9 +7,11 @@ import ast
 import re
 import subprocess
 import sys
+import time
 
 import nbformat
 import pytest
+from jupyter_client.manager import start_new_kernel
 
 from tests.chapters import (
     LISTED,
@@ -40,6 +42,22 @@ def test_the_contents_list_every_chapter():
 def test_the_build_of_the_book_gets_the_stored_outputs(html, capsys):
     executed = html.parent / "jupyter_execute" / "chapters"
     assert report_stale(PATHS, executed) == 0, capsys.readouterr().err
+
+
+def test_a_kernel_answers_every_request():
+    """Some versions of ipykernel lose one that comes while they answer another: a cell then runs for good."""
+    manager, client = start_new_kernel()
+    try:
+        for pair in range(200):
+            asked = {client.execute("", silent=True)}
+            time.sleep(pair % 10 * 0.0004)
+            asked.add(client.execute("", silent=True))
+            while asked:
+                reply = client.get_shell_msg(timeout=30)
+                asked.discard(reply["parent_header"]["msg_id"])
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -29,17 +29,13 @@ export const run = async ({ server: baseUrl, token }, notebookAddress) => {
   new Live(session, cells, new Bar());
 };
 
-// Returns when the kernel has answered. Asked before its channels stand, it can keep silent for good.
+// Returns when the kernel has answered.
 const answer = async (kernel) => {
   await kernel.info;
-  for (let attempt = 0; attempt < 6; attempt += 1) {
-    const question = kernel.requestExecute({ code: "", silent: true });
-    const silence = new Promise((resolve) => setTimeout(resolve, 10_000, "silence"));
-    const heard = await Promise.race([question.done.catch(() => "silence"), silence]);
-    if (heard !== "silence") return;
-    question.dispose();
-  }
-  throw new Error("Python was started and does not answer. Is the machine very busy? Press the button again.");
+  const question = kernel.requestExecute({ code: "", silent: true });
+  const words = "Python was started and does not answer. Is the machine very busy? Press the button again.";
+  const silence = new Promise((_, reject) => setTimeout(reject, 60_000, new Error(words)));
+  await Promise.race([question.done, silence]);
 };
 
 const notebookAt = async (address) => {

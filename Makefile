@@ -91,7 +91,7 @@ benchmark: $(READY_BENCHMARK)  ## measure the rotation beside other libraries' a
 	@"$(BIN)"/python -m tools.benchmark_rotation
 	@"$(BIN)"/python -m tools.notebooks chapters/12_precision.ipynb
 
-# The names are those of tests/conftest.py. The first is Chromium without windows, and much faster.
+# The names are those of tests/book.py. The first is Chromium without windows, and much faster.
 BROWSERS := chromium-headless-shell chrome-headless-shell chromium chromium-browser google-chrome
 browser:
 	@for name in $(BROWSERS); do command -v $$name >/dev/null && exit; done; { \

@@ -1,4 +1,7 @@
-"""The project's files; the book as the tests have it built and served, and which of its files they were sent."""
+"""The project's files; the book as the tests have it built and served, and which of its files they were sent.
+
+What fixtures and helpers share, for nothing here needs pytest.
+"""
 
 import fcntl
 import os
@@ -16,6 +19,11 @@ from tools.serve import Handler, server
 ROOT = Path(__file__).parent.parent
 HTML = ROOT / "_build" / "html"
 
+# Chromium without windows comes first: a fresh profile and its page cost a third of what they cost in the whole one.
+BROWSERS = [
+    *("chromium-headless-shell", "chrome-headless-shell"),
+    *("chromium", "chromium-browser", "google-chrome"),
+]
 # The same in all the processes of a run of the tests, which begins in one of them.
 THIS_RUN = os.environ.setdefault("BOOK_TESTS", str(uuid.uuid4()))
 # The files of the built book that were asked for since this was last emptied, by their names, and what they held.

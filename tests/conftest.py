@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.book import HTML, build, served
+from tests.book import BROWSERS, HTML, build, served
 
 DESK, PHONE = 1280, 390  # widths of a screen, in CSS pixels
 # What a browser needs to start as root in a container, and to ask nobody for anything by itself.
@@ -59,13 +59,6 @@ def address(html):
     """Where the built book is served."""
     with served(html) as where:
         yield where
-
-
-# Chromium without windows comes first: a fresh profile and its page cost a third of what they cost in the whole one.
-BROWSERS = [
-    *("chromium-headless-shell", "chrome-headless-shell"),
-    *("chromium", "chromium-browser", "google-chrome"),
-]
 
 
 def browser_path() -> str:

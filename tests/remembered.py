@@ -27,13 +27,20 @@ from pathlib import Path
 
 import pytest
 
-from tests.book import HTML, ROOT, asked, build, digest, project_files
+from tests.book import (
+    BROWSERS,
+    HTML,
+    ROOT,
+    asked,
+    build,
+    digest,
+    project_files,
+)
 
 # In pytest's own cache: {test: {"rests_on": digest, "pages": {file of the book: digest}}}
 KEY = "book/passed"
 RESTS_ON = pytest.StashKey[str]()
 SETTINGS = ("pyproject.toml", "requirements.txt", "requirements-dev.txt", "_toc.yml")
-BROWSERS = ("chromium-headless-shell", "chromium", "google-chrome", "node")
 ALL_PAGES = "*"
 WHOLE = ("",)
 # What in a test's file says that it may look at any file of the project.
@@ -253,7 +260,7 @@ def machine() -> str:
     """Python, every installed package, the browsers."""
     installed = Path(sysconfig.get_path("purelib")).glob("*.dist-info")
     packages = sorted(path.name for path in installed)  # with their versions
-    there = filter(None, map(shutil.which, BROWSERS))
+    there = filter(None, map(shutil.which, [*BROWSERS, "node"]))
     versions = [
         subprocess.run([path, "--version"], capture_output=True, text=True).stdout
         for path in there

@@ -128,7 +128,7 @@ def changed():
 
 def test_what_passed_is_left_out_but_for_what_opened_other_files(known):
     assert counts(known) == (STRANGER, 0, ALL - STRANGER, 0)
-    assert counts(known, "-n", "2") == (STRANGER, 0, ALL - STRANGER, 0)
+    assert counts(known, "-n", "1") == (STRANGER, 0, ALL - STRANGER, 0)
     assert counts(known, "tests/test_near.py") == (0, 0, NEAR, 0)
 
 
@@ -137,21 +137,15 @@ def test_everything_is_run_without_being_told_to_and_in_a_ci(known):
     assert counts(known, CI="true") == (ALL, 0, 0, 0)
 
 
-def test_a_file_of_lib_that_a_chapter_does_not_use(known, changed):
-    changed(known / "lib" / "not_used.py", "# other")
+def test_what_rests_on_a_file_that_has_changed_is_run_again(known, changed):
+    changed(known / "lib" / "not_used.py", "# other")  # by no chapter
     again = NEAR + FAR + STRANGER + OF_ALL
     assert counts(known) == (again, 0, ALL - again, 0)
-
-
-def test_a_file_of_lib_that_a_chapter_uses(known, changed):
     changed(known / "lib" / "used.py", "# other")
     still = MARKED + ASKED + GIVEN
     assert counts(known) == (ALL - still, 0, still, 0)
-
-
-def test_a_file_that_a_mark_names(known, changed):
+    changed(known / "docs" / "word", "better")  # which a mark names
     again = ALL - NEAR - CELLS
-    changed(known / "docs" / "word", "better")
     assert counts(known) == (again, 0, ALL - again, 0)
 
 

@@ -35,3 +35,4 @@ try {
 } finally {
   browser.kill();
 }
+process.exit(); // what Lighthouse still waits for would keep it for seconds

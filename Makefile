@@ -82,7 +82,8 @@ live: site  ## serve the book with a Jupyter server beside it: its pages run the
 	@"$(BIN)"/python -m tools.live $(HTML)
 
 test:  ## run every test; sets up what it needs, a browser too
-	@$(MAKE) --no-print-directory -j2 ready-to-test  # two at a time: packages, and what is not of Python
+	@$(MAKE) --no-print-directory $(READY)
+	@$(MAKE) --no-print-directory -j2 ready-to-test  # packages, and meanwhile what is not of Python
 	@OMP_NUM_THREADS=1 "$(BIN)"/python -m pytest $(REMEMBER)
 
 ready-to-test: $(READY_TEST) browser $(READY_LIGHTHOUSE)
@@ -104,7 +105,7 @@ browser:
 # Lighthouse runs in Node.js: 18.16 or newer.
 NODE_IS_THERE := node -e 'const [a, b] = process.versions.node.split("."); process.exit(a > 18 || (a == 18 && b >= 16) ? 0 : 1)' \
   2>/dev/null && command -v npm >/dev/null
-node: | browser
+node: | browser  # two apt-get at once would be one too many
 	@$(NODE_IS_THERE) && exit; { \
 	  echo "Installing Node.js, in which Lighthouse measures the pages ..."; \
 	  SUDO=; [ "$$(id -u)" = 0 ] || SUDO=sudo; \

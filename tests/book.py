@@ -41,10 +41,15 @@ def project_files() -> list[str]:
     return [name for name in names if (ROOT / name).is_file()]
 
 
-def build() -> subprocess.CompletedProcess:
-    """The Makefile's own recipe, with the Python that runs the tests.
+class BuildError(Exception):
+    """The book was not built."""
 
-    Tests run in several processes: the first to come builds, the others wait and find it done.
+
+def build() -> None:
+    """Build the book by the Makefile's own recipe, with the Python that runs the tests.
+
+    Tests run in several processes: the first to come builds, the others wait and find it done, or try again what
+    failed. Raises BuildError with what the build said.
     """
     command = ["make", "--no-print-directory", "site", "READY="]
     command += [f"BIN={Path(sys.executable).parent}"]
@@ -53,12 +58,14 @@ def build() -> subprocess.CompletedProcess:
         fcntl.flock(built_for, fcntl.LOCK_EX)
         built_for.seek(0)
         if built_for.read() == THIS_RUN:
-            return subprocess.CompletedProcess(command, 0)
+            return
         built_for.truncate(0)
         done = subprocess.run(command, cwd=ROOT, text=True, capture_output=True)
         if done.returncode == 0:
             built_for.write(THIS_RUN)
-    return done
+            return
+    said = f"{done.stdout[-3000:]}\n{done.stderr[-6000:]}"
+    raise BuildError(f"the book was not built:\n{said}")
 
 
 def digest(file: Path) -> str:
@@ -84,7 +91,7 @@ class Quiet(Handler):
 def served(folder: Path) -> Iterator[str]:
     """The address of a server of this folder, as `make serve` would have it: http://127.0.0.1:PORT/"""
     with server(folder, ports=[0], handler=Quiet) as book:
-        often = {"poll_interval": 0.02}  # looks whether it shall end
+        often = {"poll_interval": 0.02}  # seconds until it sees that it shall end
         threading.Thread(target=book.serve_forever, kwargs=often, daemon=True).start()
         yield f"http://127.0.0.1:{book.server_port}/"
         book.shutdown()

@@ -1,6 +1,5 @@
 """The chapters as the tests see them."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -8,9 +7,9 @@ from pathlib import Path
 import nbformat
 import yaml
 
+from tests.book import ROOT
 from tools.notebooks import METADATA
 
-ROOT = Path(__file__).parent.parent
 PATHS = sorted((ROOT / "chapters").glob("*.ipynb"))
 NAMES = [path.stem for path in PATHS]
 
@@ -45,13 +44,12 @@ def texts(cell: nbformat.NotebookNode) -> list[str]:
     return found
 
 
-def run_nbval(path: Path, **environment: str) -> subprocess.CompletedProcess:
+def run_nbval(path: Path) -> subprocess.CompletedProcess:
     """nbval on one notebook, in a process of its own, without this project's pytest settings."""
     options = ["--nbval", "-q", "-p", "no:cacheprovider", "-c", "/dev/null"]
     return subprocess.run(
         [sys.executable, "-m", "pytest", *options, path.name],
         cwd=path.parent,
-        env={**os.environ, **environment},
         capture_output=True,
         text=True,
         timeout=600,

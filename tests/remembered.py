@@ -1,13 +1,15 @@
-"""What has passed is not run again until something that it rests on has changed: `pytest -p tests.remembered`.
+"""What passed is left out until something that it rests on has changed: `python -m pytest -p tests.remembered`.
 
 Everything rests on Python, the installed packages and the browsers, on its own file and the tests' helpers. A chapter's
 cells rest on what they use of lib/, too; a test on lib/ and tools/. But one whose file starts processes or knows where
-the project lies rests on all of it, unless a mark names the files and folders that are enough:
+the project lies rests on all of it, unless a mark names the files and folders that are enough; a mark without names
+is the whole project, too:
 
     pytestmark = pytest.mark.rests_on("lib", "tools/serve.py")
 
 Of the built book a test rests on those files that were asked for while it ran, and on all when it is given their
-folder (`html`). A test that opened another file of the project than these is not remembered.
+folder (`html`). A test that opens another file of the project than these is not remembered. That is seen in its own
+process alone: what its mark says of the processes that it starts has to be right.
 
 In a CI nothing is remembered, nor where git cannot say which files belong to the project.
 """
@@ -31,6 +33,7 @@ from tests.book import (
     BROWSERS,
     HTML,
     ROOT,
+    BuildError,
     asked,
     build,
     digest,
@@ -40,6 +43,7 @@ from tests.book import (
 # In pytest's own cache: {test: {"rests_on": digest, "pages": {file of the book: digest}}}
 KEY = "book/passed"
 RESTS_ON = pytest.StashKey[str]()
+# Read by whoever runs or collects the tests.
 SETTINGS = ("pyproject.toml", "requirements.txt", "requirements-dev.txt", "_toc.yml")
 ALL_PAGES = "*"
 WHOLE = ("",)
@@ -49,9 +53,8 @@ FAR_SIGHTED = re.compile(
 )
 OTHER_TESTS = re.compile(r"^\s*from tests\.(test_\w+) import", re.M)
 
-opened: set[str] = (
-    set()
-)  # the files that this process has opened since this was last emptied
+# The files that this process has opened since this was last emptied.
+opened: set[str] = set()
 
 
 def note_opened(event: str, arguments: tuple) -> None:
@@ -63,9 +66,10 @@ def pytest_configure(config: pytest.Config) -> None:
     if os.environ.get("CI"):
         return
     try:
-        files = {name: digest(ROOT / name) for name in project_files()}
-    except (OSError, subprocess.CalledProcessError):
+        names = project_files()
+    except (FileNotFoundError, subprocess.CalledProcessError):
         return
+    files = {name: digest(ROOT / name) for name in names}
     sys.addaudithook(note_opened)
     config.pluginmanager.register(Memory(config, files), "memory of what passed")
 
@@ -79,28 +83,21 @@ class Memory:
         self.passed = config.cache.get(KEY, {})
         self.not_passed: set[str] = set()
         self.left_out = 0
-        self.names_in, self.digest_of = cache(self._names_in), cache(self._digest_of)
+        # Thousands of tests ask for what is the same for most of a file.
+        self.names, self.state = cache(self.names), cache(self.state)
 
     # What a test rests on
 
-    def names(self, item: pytest.Item) -> frozenset[str]:
-        """The project's files that it rests on, by their names."""
-        mark = item.get_closest_marker("rests_on")
-        places = enough_for(item.path) if mark is None else mark.args or WHOLE
-        return self.names_in(item.path, places)
-
-    def _names_in(self, path: Path, places: tuple[str, ...]) -> frozenset[str]:
+    def names(self, path: Path, places: tuple[str, ...]) -> frozenset[str]:
+        """The project's files that a test in the file `path` rests on."""
         named = {name for name in self.files if is_in(name, places) or is_helper(name)}
         return frozenset(named | imported_tests(path) | {name_of(path), *SETTINGS})
 
-    def rests_on(self, item: pytest.Item) -> str:
+    def state(self, path: Path, places: tuple[str, ...]) -> str:
         """Another text when anything of that has changed, but for the pages."""
-        return self.digest_of(item.path, self.names(item))
-
-    def _digest_of(self, path: Path, names: frozenset[str]) -> str:
-        used = ""
+        names, used = self.names(path, places), ""
         if path.suffix == ".ipynb":  # not all of lib/
-            names = frozenset(name for name in names if not is_in(name, ("lib",)))
+            names = {name for name in names if not is_in(name, ("lib",))}
             used = used_of_lib(path)
         parts = [f"{name} {self.files.get(name)}" for name in sorted(names)]
         return sha256("\n".join([*parts, used, machine()]).encode()).hexdigest()
@@ -118,7 +115,7 @@ class Memory:
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         for item in items:
-            item.stash[RESTS_ON] = self.rests_on(item)
+            item.stash[RESTS_ON] = self.state(item.path, places_of(item))
         again = {item for item in items if not self.would_pass(item)}
         # A cell needs those before it.
         chapters = {item.path for item in again if is_chapter(item)}
@@ -147,7 +144,7 @@ class Memory:
         here = str(ROOT) + os.sep
         paths = {os.path.abspath(path) for path in opened.copy()}
         names = {path.removeprefix(here) for path in paths if path.startswith(here)}
-        return (names & self.files.keys()) - self.names(item)
+        return (names & self.files.keys()) - self.names(item.path, places_of(item))
 
     # In the process that began the run
 
@@ -155,9 +152,10 @@ class Memory:
         """Without today's pages nobody knows which of them have changed."""
         asked_before = any(known["pages"] for known in self.passed.values())
         if asked_before and not self.in_worker:
-            done = build()
-            if done.returncode:
-                pytest.exit(f"the book was not built:\n{done.stdout}{done.stderr}", 1)
+            try:
+                build()
+            except BuildError as error:
+                pytest.exit(str(error), 1)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.outcome != "passed":
@@ -172,7 +170,8 @@ class Memory:
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node) -> None:
         """Of xdist: every process has left out the same tests."""
-        self.left_out = getattr(node, "workeroutput", {}).get(KEY, 0)
+        told = getattr(node, "workeroutput", {}).get(KEY, 0)
+        self.left_out = max(self.left_out, told)  # one that died tells nothing
 
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         if self.in_worker:
@@ -200,7 +199,7 @@ def is_chapter(item: pytest.Item) -> bool:
 
 
 def is_helper(name: str) -> bool:
-    return name.startswith("tests/") and not name.startswith("tests/test_")
+    return bool(re.fullmatch(r"tests/(?!test_)\w+\.py", name))
 
 
 def is_in(name: str, places: tuple[str, ...]) -> bool:
@@ -208,6 +207,12 @@ def is_in(name: str, places: tuple[str, ...]) -> bool:
     return any(
         not place or name == place or name.startswith(f"{place}/") for place in places
     )
+
+
+def places_of(item: pytest.Item) -> tuple[str, ...]:
+    """The files and folders of the project on which it may rest."""
+    mark = item.get_closest_marker("rests_on")
+    return enough_for(item.path) if mark is None else mark.args or WHOLE
 
 
 def is_given_the_book(item: pytest.Item) -> bool:

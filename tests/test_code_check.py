@@ -1524,7 +1524,7 @@ def test_a_stub_is_not_attempted(stub, exercise):
 
 @cache
 def first_report(function, exercise):
-    """For tests that compare it with another one."""
+    """Checked once, for all tests that look at it."""
     return check(function, exercise)
 
 

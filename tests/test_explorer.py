@@ -477,6 +477,7 @@ def test_an_explorer_that_cannot_be_baked_is_shown_alive_and_the_fault_raised(
     assert shown == [explorer.widget]
 
 
+@pytest.mark.rests_on("lib", "CONTRIBUTING.md")
 def test_the_example_of_the_notes_is_that_of_the_docstring():
     notes = (ROOT / "CONTRIBUTING.md").read_text()
     shown = (

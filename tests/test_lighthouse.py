@@ -93,7 +93,7 @@ def spoilt(html, tmp_path):
     return tmp_path
 
 
-@pytest.mark.rests_on()
+@pytest.mark.rests_on()  # on all: its page is made of files of the book
 def test_lighthouse_sees_faults_that_are_made(audit, spoilt):
     with served(spoilt) as address:
         found = complaints("page.html", audit(address + "page.html"))

@@ -1,4 +1,4 @@
-"""Faults put into lib/rope.py turn the chapters red: not only their stored outputs, their own claims too."""
+"""A fault put into lib/rope.py makes a chapter's own claims fail, not only its stored outputs."""
 
 import os
 import shutil
@@ -60,7 +60,12 @@ def run_chapter(folder, replacements):
     command = [sys.executable, "-m", "IPython", f"{CHAPTER}.ipynb"]
     own = {"PYTHONPATH": str(folder), "IPYTHONDIR": str(folder / "ipython")}
     return subprocess.run(
-        command, cwd=folder, env={**os.environ, **own}, capture_output=True, text=True
+        command,
+        cwd=folder,
+        env={**os.environ, **own},
+        capture_output=True,
+        text=True,
+        timeout=600,
     )
 
 

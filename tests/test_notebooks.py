@@ -4,6 +4,7 @@ The comparison of every stored output with what the code says today is nbval's: 
 """
 
 import ast
+import queue
 import re
 import subprocess
 import sys
@@ -53,7 +54,10 @@ def test_a_kernel_answers_every_request():
             time.sleep(pair % 10 * 0.0004)
             asked.add(client.execute("", silent=True))
             while asked:
-                reply = client.get_shell_msg(timeout=30)
+                try:
+                    reply = client.get_shell_msg(timeout=30)
+                except queue.Empty:
+                    pytest.fail(f"pair {pair} of requests: one was not answered")
                 asked.discard(reply["parent_header"]["msg_id"])
     finally:
         client.stop_channels()

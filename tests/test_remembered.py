@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from typing import NamedTuple
 
 import nbformat
 import pytest
@@ -13,6 +14,7 @@ from tools.notebooks import METADATA
 
 MADE = {
     "tests/test_near.py": "from lib import used\n\ndef test_near():\n    pass\n",
+    "tests/test_taker.py": "from tests.test_near import test_near\n",
     "tests/test_far.py": "from tests.book import ROOT\n\ndef test_far():\n    assert ROOT\n",
     "tests/test_marked.py": """
 import pytest
@@ -50,7 +52,7 @@ def test_given(html):
     "pages/two.html": "two",
     "Makefile": "site:\n\tmkdir -p _build/html && cp pages/*.html _build/html/\n",
 }
-NEAR, FAR, MARKED, STRANGER, OF_ALL, ASKED, GIVEN, CELLS = 1, 1, 1, 1, 1, 1, 1, 2
+NEAR, FAR, MARKED, STRANGER, OF_ALL, ASKED, GIVEN, CELLS = 2, 1, 1, 1, 1, 1, 1, 2
 ALL = NEAR + FAR + MARKED + STRANGER + OF_ALL + ASKED + GIVEN + CELLS
 
 
@@ -79,8 +81,17 @@ def write_chapter(folder, *codes):
     nbformat.write(notebook, folder / "chapters" / "small.ipynb")
 
 
-def counts(folder, *options, plugin=("-p", "tests.remembered"), **variables):
+class Counts(NamedTuple):
     """How many tests passed, failed and were left out; and the exit code."""
+
+    passed: int
+    failed: int
+    left_out: int
+    code: int
+
+
+def counts(folder, *options, plugin=("-p", "tests.remembered"), **variables) -> Counts:
+    """What a run of the copy's tests comes to."""
     own = {
         name: value
         for name, value in os.environ.items()
@@ -99,16 +110,14 @@ def counts(folder, *options, plugin=("-p", "tests.remembered"), **variables):
         found = re.search(rf"([\d,]+) {pattern}", done.stdout)
         return int(found[1]) if found else 0
 
-    return (
-        *(count(word) for word in ("passed", "failed", "tests were not run")),
-        done.returncode,
-    )
+    numbers = (count(word) for word in ("passed", "failed", "tests were not run"))
+    return Counts(*numbers, done.returncode)
 
 
 @pytest.fixture
 def known(copy):
     """The copy, all of which has passed that can be remembered."""
-    assert counts(copy)[1::2] == (0, 0)
+    assert counts(copy).code == 0
     return copy
 
 
@@ -129,12 +138,17 @@ def changed():
 def test_what_passed_is_left_out_but_for_what_opened_other_files(known):
     assert counts(known) == (STRANGER, 0, ALL - STRANGER, 0)
     assert counts(known, "-n", "1") == (STRANGER, 0, ALL - STRANGER, 0)
-    assert counts(known, "tests/test_near.py") == (0, 0, NEAR, 0)
+    assert counts(known, "tests/test_near.py", "-n", "1") == (0, 0, 1, 0)
 
 
-def test_everything_is_run_without_being_told_to_and_in_a_ci(known):
+def test_everything_is_run_without_being_told_to_and_in_a_ci_and_without_git(known):
     assert counts(known, plugin=()) == (ALL, 0, 0, 0)
     assert counts(known, CI="true") == (ALL, 0, 0, 0)
+    (known / ".git").rename(known / ".no-git")
+    try:
+        assert counts(known) == (ALL, 0, 0, 0)
+    finally:
+        (known / ".no-git").rename(known / ".git")
 
 
 def test_what_rests_on_a_file_that_has_changed_is_run_again(known, changed):
@@ -184,3 +198,18 @@ def test_only_what_asked_for_a_page_that_has_changed(known, changed):
 def test_a_book_that_cannot_be_built_ends_it(known, changed):
     changed(known / "Makefile", "site:\n\t@echo cell 3 raised; exit 1\n")
     assert counts(known) == (0, 0, 0, 1)
+
+
+def test_another_browser_runs_all_again(known, tmp_path):
+    browser = tmp_path / "chromium-headless-shell"
+    browser.write_text("#!/bin/sh\necho a newer one\n")
+    browser.chmod(0o755)
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    assert counts(known, PATH=path) == (ALL, 0, 0, 0)
+
+
+def test_a_test_from_which_another_file_takes(known, changed):
+    near = known / "tests" / "test_near.py"
+    changed(near, near.read_text() + "# other\n")
+    again = NEAR + FAR + STRANGER + OF_ALL
+    assert counts(known) == (again, 0, ALL - again, 0)

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from tests.book import BROWSERS
 from tests.chapters import ROOT
 
 
@@ -14,6 +15,11 @@ def test_ruff_finds_nothing(check):
     command = [sys.executable, "-m", "ruff", *check, "--quiet", "."]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_the_makefile_looks_for_the_browsers_that_the_tests_know():
+    makefile = (ROOT / "Makefile").read_text()
+    assert f"BROWSERS := {' '.join(BROWSERS)}\n" in makefile
 
 
 @pytest.mark.rests_on("lib", "tools", "_ext")

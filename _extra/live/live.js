@@ -32,10 +32,10 @@ export const run = async ({ server: baseUrl, token }, notebookAddress) => {
 // Returns when the kernel has answered.
 const answer = async (kernel) => {
   await kernel.info;
-  const question = kernel.requestExecute({ code: "", silent: true });
-  const words = "Python was started and does not answer. Is the machine very busy? Press the button again.";
-  const silence = new Promise((_, reject) => setTimeout(reject, 60_000, new Error(words)));
-  await Promise.race([question.done, silence]);
+  const heard = kernel.requestExecute({ code: "", silent: true }).done.then(() => true, () => false);
+  const silence = new Promise((resolve) => setTimeout(resolve, 60_000, false));
+  if (await Promise.race([heard, silence])) return;
+  throw new Error("Python was started and does not answer. Is the machine very busy? Press the button again.");
 };
 
 const notebookAt = async (address) => {

@@ -40,9 +40,10 @@ site: $(READY) $(FRESH_PAGE)
 	  rm -rf _build/.doctrees; \
 	  echo; echo "The book was not built. The messages above name the file and the cell or line."; exit 1; }
 
-# Sphinx does not look at its local extensions, which import lib/formulas.py, nor at style sheets when no page has
+# Sphinx does not look at its local extensions, which import some modules, nor at style sheets when no page has
 # changed. Which chapters have to run again is the matter of _ext/book_fresh.py.
-$(FRESH_PAGE): $(READY) $(wildcard _ext/*.py _extra/*/* _static/* _templates/*) lib/formulas.py _config.yml _toc.yml
+$(FRESH_PAGE): $(READY) $(wildcard _ext/*.py _extra/*/* _static/* _templates/*) lib/formulas.py \
+  tools/repository.py tools/requirements.py _config.yml _toc.yml
 	@rm -rf _build/.doctrees $(HTML) && mkdir -p _build && touch $@
 
 $(READY): requirements.txt pyproject.toml

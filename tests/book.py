@@ -37,7 +37,7 @@ def project_files() -> list[str]:
     """
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout
-    names = filter(None, listed.decode().split("\0"))
+    names = filter(None, os.fsdecode(listed).split("\0"))
     return [name for name in names if (ROOT / name).is_file()]
 
 
@@ -69,8 +69,8 @@ def build() -> None:
 
 
 def digest(file: Path) -> str:
-    """Of its contents; of nothing for a file that is not there."""
-    return sha256(file.read_bytes() if file.is_file() else b"").hexdigest()
+    """Of its contents; empty for a file that is not there."""
+    return sha256(file.read_bytes()).hexdigest() if file.is_file() else ""
 
 
 class Quiet(Handler):

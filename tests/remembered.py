@@ -40,16 +40,19 @@ from tests.book import (
     project_files,
 )
 
-# In pytest's own cache: {test: {"rests_on": digest, "pages": {file of the book: digest}}}
+# In pytest's own cache: {test: {"rests_on": digest, "pages": {file of the book: digest}, "places": [name]}}
 KEY = "book/passed"
-RESTS_ON = pytest.StashKey[str]()
-# Read by whoever runs or collects the tests.
-SETTINGS = ("pyproject.toml", "requirements.txt", "requirements-dev.txt", "_toc.yml")
+RESTS_ON, WAS_RUN = pytest.StashKey[str](), pytest.StashKey[bool]()
+# What all tests share: their helpers, and what is read by whoever collects or runs them.
+SHARED = re.compile(
+    r"tests/(?!test_)\w+\.py|(?:.*/)?conftest\.py|[^/]+\.(?:toml|ini|cfg)|requirements[^/]*|_toc\.yml"
+)
 ALL_PAGES = "*"
 WHOLE = ("",)
 # What in a test's file says that it may look at any file of the project.
 FAR_SIGHTED = re.compile(
-    r"\b(?:subprocess|__file__|cwd)\b|\btests\.(?:book|chapters|conftest|environments)\b"
+    r"\b(?:subprocess|__file__|cwd|book_\w+)\b|\btests\.(?:book|chapters|conftest|environments)\b"
+    r"|from tests import"
 )
 OTHER_TESTS = re.compile(r"^\s*from tests\.(test_\w+) import", re.M)
 
@@ -63,24 +66,25 @@ def note_opened(event: str, arguments: tuple) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if os.environ.get("CI"):
+    if os.environ.get("CI") or not hasattr(config, "cache"):
         return
     try:
         names = project_files()
     except (FileNotFoundError, subprocess.CalledProcessError):
         return
-    files = {name: digest(ROOT / name) for name in names}
     sys.addaudithook(note_opened)
-    config.pluginmanager.register(Memory(config, files), "memory of what passed")
+    config.pluginmanager.register(Memory(config, names), "memory of what passed")
 
 
 class Memory:
     """Leaves out what would pass again, and notes what passes."""
 
-    def __init__(self, config: pytest.Config, files: dict[str, str]):
-        self.config, self.files = config, files
+    def __init__(self, config: pytest.Config, names: list[str]):
+        self.config = config
+        self.files = {name: digest(ROOT / name) for name in names}
         self.in_worker = hasattr(config, "workerinput")
-        self.passed = config.cache.get(KEY, {})
+        self.passed = well_formed(config.cache.get(KEY, {}))
+        self.noted: set[str] = set()  # in this run
         self.not_passed: set[str] = set()
         self.left_out = 0
         # Thousands of tests ask for what is the same for most of a file.
@@ -90,8 +94,14 @@ class Memory:
 
     def names(self, path: Path, places: tuple[str, ...]) -> frozenset[str]:
         """The project's files that a test in the file `path` rests on."""
-        named = {name for name in self.files if is_in(name, places) or is_helper(name)}
-        return frozenset(named | imported_tests(path) | {name_of(path), *SETTINGS})
+        for place in places:
+            if not any(is_in(name, (place,)) for name in self.files):
+                raise pytest.UsageError(
+                    f"rests_on in {name_of(path)}: got {place!r}, want a file or folder of the project"
+                )
+        named = {name for name in self.files if is_in(name, places)}
+        shared = {name for name in self.files if SHARED.fullmatch(name)}
+        return frozenset(named | shared | imported_tests(path) | {name_of(path)})
 
     def state(self, path: Path, places: tuple[str, ...]) -> str:
         """Another text when anything of that has changed, but for the pages."""
@@ -132,12 +142,19 @@ class Memory:
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo
     ) -> None:
-        if call.when == "teardown" and not self.strangers(item):
+        if call.when == "call":
+            item.stash[WAS_RUN] = True
+        if call.when == "teardown" and self.can_be_remembered(item):
             pages = dict(asked)
             if is_given_the_book(item):
                 pages[ALL_PAGES] = page(ALL_PAGES)
             found = {"rests_on": item.stash[RESTS_ON], "pages": pages}
+            found["places"] = list(places_of(item))
             item.user_properties.append((KEY, found))
+
+    def can_be_remembered(self, item: pytest.Item) -> bool:
+        was_run = item.stash.get(WAS_RUN, False)
+        return was_run and name_of(item.path) in self.files and not self.strangers(item)
 
     def strangers(self, item: pytest.Item) -> set[str]:
         """The project's files that it opened and that nobody said it would."""
@@ -161,11 +178,11 @@ class Memory:
         if report.outcome != "passed":
             self.not_passed.add(report.nodeid)
         found = dict(report.user_properties).get(KEY)
-        if report.nodeid in self.not_passed:
+        if report.nodeid in self.not_passed or report.when == "teardown":
             self.passed.pop(report.nodeid, None)
-        elif report.when == "teardown":
-            self.passed.pop(report.nodeid, None)
-            self.passed |= {report.nodeid: found} if found else {}
+        if found and report.nodeid not in self.not_passed:
+            self.passed[report.nodeid] = found
+            self.noted.add(report.nodeid)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node) -> None:
@@ -177,10 +194,23 @@ class Memory:
         if self.in_worker:
             self.config.workeroutput[KEY] = self.left_out
             return
+        self.forget_what_changed_meanwhile()
         there = {test: found for test, found in self.passed.items() if is_there(test)}
         self.config.cache.set(KEY, there)
         if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and self.left_out:
             session.exitstatus = pytest.ExitCode.OK
+
+    def forget_what_changed_meanwhile(self) -> None:
+        """A test that began with one file and passed with another tells nothing about either."""
+        now = {name: digest(ROOT / name) for name in project_files()}
+        changed = {name for name, _ in self.files.items() ^ now.items()}
+        if not changed:
+            return
+        self.files |= now
+        for test in self.noted:
+            path, places = ROOT / test.split("::")[0], self.passed[test]["places"]
+            if changed & Memory.names(self, path, tuple(places)):
+                del self.passed[test]
 
     def pytest_terminal_summary(self, terminalreporter) -> None:
         if self.left_out:
@@ -190,16 +220,24 @@ class Memory:
             )
 
 
+def well_formed(passed: object) -> dict[str, dict]:
+    """What was stored, and nothing of it when somebody else has written there."""
+    entries = passed.values() if isinstance(passed, dict) else [None]
+    good = all(
+        isinstance(entry, dict)
+        and entry.keys() == {"rests_on", "pages", "places"}
+        and isinstance(entry["pages"], dict)
+        for entry in entries
+    )
+    return passed if good else {}
+
+
 def name_of(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
 def is_chapter(item: pytest.Item) -> bool:
     return item.path.suffix == ".ipynb"
-
-
-def is_helper(name: str) -> bool:
-    return bool(re.fullmatch(r"tests/(?!test_)\w+\.py", name))
 
 
 def is_in(name: str, places: tuple[str, ...]) -> bool:
@@ -247,9 +285,14 @@ def enough_for(path: Path) -> tuple[str, ...]:
 @cache
 def imported_tests(path: Path) -> frozenset[str]:
     """Other files of tests from which one of them takes something."""
-    names = OTHER_TESTS.findall(path.read_text("utf-8"))
-    files = {ROOT / "tests" / f"{name}.py" for name in names}
-    return frozenset(map(name_of, files)).union(*map(imported_tests, files))
+    found, waiting = set(), {path}
+    while waiting:
+        names = OTHER_TESTS.findall(waiting.pop().read_text("utf-8"))
+        files = {ROOT / "tests" / f"{name}.py" for name in names}
+        new = set(filter(Path.is_file, files)) - found
+        found |= new
+        waiting |= new
+    return frozenset(map(name_of, found))
 
 
 @cache
@@ -270,4 +313,5 @@ def machine() -> str:
         subprocess.run([path, "--version"], capture_output=True, text=True).stdout
         for path in there
     ]
-    return "\n".join([sys.version, platform.platform(), *packages, *versions])
+    python = [sys.version, str(sys.flags), platform.platform()]
+    return "\n".join([*python, *packages, *versions])

@@ -160,12 +160,13 @@ def test_the_course_is_read_exactly(chapters):
 
 
 def test_what_the_extensions_use_makes_every_page_anew():
-    named = set(re.findall(r"lib/\w+\.py", (ROOT / "Makefile").read_text()))
+    named = set(re.findall(r"\w+/\w+\.py", (ROOT / "Makefile").read_text()))
     for path in (ROOT / "_ext").glob("*.py"):
-        files = (
-            used(ROOT / "lib", path.read_text()) if path.stem != "book_fresh" else []
-        )
+        code = path.read_text()
+        files = used(ROOT / "lib", code) if path.stem != "book_fresh" else []
         assert {f"lib/{name}" for name in files} - {"lib/__init__.py"} <= named
+        tools = re.findall(r"^from tools\.(\w+) import", code, re.M)
+        assert {f"tools/{name}.py" for name in tools} <= named
 
 
 # --- a small book, really built -------------------------------------------------------------------

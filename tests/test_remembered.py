@@ -33,6 +33,9 @@ def test_of_all():
     pass
 """,
     "docs/word": "good",
+    "docs2/word": "",
+    "tests/test_starts.py": "import subprocess\n\ndef test_starts():\n    pass\n",
+    "tests/test_skipped.py": "import pytest\n\ndef test_skipped():\n    pytest.skip('not today')\n",
     "lib/__init__.py": "",
     "lib/used.py": "",
     "lib/not_used.py": "",
@@ -52,7 +55,7 @@ def test_given(html):
     "pages/two.html": "two",
     "Makefile": "site:\n\tmkdir -p _build/html && cp pages/*.html _build/html/\n",
 }
-NEAR, FAR, MARKED, STRANGER, OF_ALL, ASKED, GIVEN, CELLS = 2, 1, 1, 1, 1, 1, 1, 2
+NEAR, FAR, MARKED, STRANGER, OF_ALL, ASKED, GIVEN, CELLS = 2, 2, 1, 1, 1, 1, 1, 2
 ALL = NEAR + FAR + MARKED + STRANGER + OF_ALL + ASKED + GIVEN + CELLS
 
 
@@ -173,10 +176,43 @@ def test_what_fails_is_run_until_it_passes(known, changed):
     assert counts(known) == (again, 0, ALL - again, 0)
 
 
-def test_a_helper_of_the_tests(known, changed):
-    helper = known / "tests" / "refusals.py"
-    changed(helper, helper.read_text() + "\n# other\n")
+@pytest.mark.parametrize("name", ["tests/refusals.py", "pyproject.toml"])
+def test_what_all_tests_share(known, changed, name):
+    changed(known / name, (known / name).read_text() + "\n# other\n")
     assert counts(known) == (ALL, 0, 0, 0)
+
+
+def test_a_folder_whose_name_begins_alike(known, changed):
+    changed(known / "docs2" / "word", "other")
+    again = FAR + STRANGER + OF_ALL
+    assert counts(known) == (again, 0, ALL - again, 0)
+
+
+def test_what_changes_while_the_tests_run_is_not_remembered(known, changed):
+    word = known / "docs" / "word"
+    changed(word, "bad")
+    mends = "import pathlib\n\ndef test_mends():\n    pathlib.Path('docs/word').write_text('good')\n"
+    mending = known / "tests" / "test_a.py"
+    mending.write_text(mends)
+    try:
+        assert counts(known).failed == 0
+    finally:
+        mending.unlink()
+    word.write_text("bad")
+    assert counts(known).failed == 1
+
+
+def test_a_memory_that_makes_no_sense_is_none(known, changed):
+    memory = known / ".pytest_cache" / "v" / "book" / "passed"
+    for stored in ("[]", '{"t": 1}', '{"t": {}}', "{bad"):
+        changed(memory, stored)
+        assert counts(known, "tests/test_near.py") == (1, 0, 0, 0)
+
+
+def test_a_mark_that_names_nothing_is_refused(known, changed):
+    marked = known / "tests" / "test_marked.py"
+    changed(marked, MADE["tests/test_marked.py"].replace("docs", "dcos", 1))
+    assert counts(known).code != 0
 
 
 def test_all_cells_of_a_chapter_run_when_one_has_changed(known, changed):

@@ -20,9 +20,9 @@ from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.errors import ExtensionError
 
+from tools.repository import ROOT
 from tools.requirements import closure, listed
 
-ROOT = Path(__file__).parent.parent
 KEY = "rests_on"  # in a page's metadata and, for the cache, in a notebook's kernelspec
 DYNAMIC = {"__import__", "eval", "exec", "importlib", "pkgutil", "runpy", "subprocess"}
 DYNAMIC |= {"get_ipython", "os.system", "os.popen"}

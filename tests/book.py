@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 
+from tools.repository import ROOT
 from tools.serve import Handler, server
 
-ROOT = Path(__file__).parent.parent
 HTML = ROOT / "_build" / "html"
 
 # Chromium without windows comes first: a fresh profile and its page cost a third of what they cost in the whole one.

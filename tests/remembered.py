@@ -69,19 +69,18 @@ def pytest_configure(config: pytest.Config) -> None:
     if os.environ.get("CI") or not hasattr(config, "cache"):
         return
     try:
-        names = project_files()
+        files = contents()
     except (FileNotFoundError, subprocess.CalledProcessError):
         return
     sys.addaudithook(note_opened)
-    config.pluginmanager.register(Memory(config, names), "memory of what passed")
+    config.pluginmanager.register(Memory(config, files), "memory of what passed")
 
 
 class Memory:
     """Leaves out what would pass again, and notes what passes."""
 
-    def __init__(self, config: pytest.Config, names: list[str]):
-        self.config = config
-        self.files = {name: digest(ROOT / name) for name in names}
+    def __init__(self, config: pytest.Config, files: dict[str, str]):
+        self.config, self.files = config, files
         self.in_worker = hasattr(config, "workerinput")
         self.passed = well_formed(config.cache.get(KEY, {}))
         self.noted: set[str] = set()  # in this run
@@ -106,7 +105,7 @@ class Memory:
     def state(self, path: Path, places: tuple[str, ...]) -> str:
         """Another text when anything of that has changed, but for the pages."""
         names, used = self.names(path, places), ""
-        if path.suffix == ".ipynb":  # not all of lib/
+        if is_chapter(path):  # not all of lib/
             names = {name for name in names if not is_in(name, ("lib",))}
             used = used_of_lib(path)
         parts = [f"{name} {self.files.get(name)}" for name in sorted(names)]
@@ -128,7 +127,7 @@ class Memory:
             item.stash[RESTS_ON] = self.state(item.path, places_of(item))
         again = {item for item in items if not self.would_pass(item)}
         # A cell needs those before it.
-        chapters = {item.path for item in again if is_chapter(item)}
+        chapters = {item.path for item in again if is_chapter(item.path)}
         kept = [item for item in items if item in again or item.path in chapters]
         self.left_out = len(items) - len(kept)
         items[:] = kept
@@ -202,7 +201,7 @@ class Memory:
 
     def forget_what_changed_meanwhile(self) -> None:
         """A test that began with one file and passed with another tells nothing about either."""
-        now = {name: digest(ROOT / name) for name in project_files()}
+        now = contents()
         changed = {name for name, _ in self.files.items() ^ now.items()}
         if not changed:
             return
@@ -218,6 +217,11 @@ class Memory:
                 f"{self.left_out:,} tests were not run: they have passed, and nothing that they rest on has changed "
                 "(`make test REMEMBER=` runs all)"
             )
+
+
+def contents() -> dict[str, str]:
+    """What each of the project's files holds now. Raises what `project_files` does."""
+    return {name: digest(ROOT / name) for name in project_files()}
 
 
 def well_formed(passed: object) -> dict[str, dict]:
@@ -236,8 +240,8 @@ def name_of(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-def is_chapter(item: pytest.Item) -> bool:
-    return item.path.suffix == ".ipynb"
+def is_chapter(path: Path) -> bool:
+    return path.suffix == ".ipynb"
 
 
 def is_in(name: str, places: tuple[str, ...]) -> bool:
@@ -275,7 +279,7 @@ def page(name: str) -> str:
 @cache
 def enough_for(path: Path) -> tuple[str, ...]:
     """What a file without a mark rests on."""
-    if path.suffix == ".ipynb":
+    if is_chapter(path):
         return ("lib",)
     files = [path, *(ROOT / name for name in imported_tests(path))]
     texts = "".join(file.read_text("utf-8") for file in files)

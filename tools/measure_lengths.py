@@ -59,8 +59,8 @@ from lib.train import (
     seeded,
     standard_library,
 )
+from tools.repository import ROOT
 
-ROOT = Path(__file__).parent.parent
 CHECKPOINTS = ROOT / "_build" / "lengths"
 TRAINED, LONGEST = 64, 1024
 COARSE = (0, 32, 64, 80, 96, 128, 256, 512, 1024)  # positions, each bin [start, next)
